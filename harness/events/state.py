@@ -1,0 +1,132 @@
+"""What a run knows, as data. Only `fold.apply` changes it; everything that decides reads it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+Slot = tuple[str, ...]
+"""Where the newest receipt of one thing is kept: (tool, *argv) in a skill, ("stage", name) in a pipeline, ("read", path)."""
+
+TAKES_SLOT = frozenset({"OK", "FAILED", "CONFLICT", "UNKNOWN_OUTCOME"})
+"""Classes whose receipt replaces the slot's; the others leave it as it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What an ended operation proves. `at` is epoch seconds; `result` digests exit, stdout and artifacts."""
+
+    op: int
+    slot: Slot
+    tool: str
+    argv: tuple[str, ...]
+    exit: int
+    error_class: str
+    result: str
+    at: float
+    ttl: float | None = None
+    artifacts: tuple[tuple[str, str], ...] = ()
+    needs: tuple[int, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        return self.exit == 0 and self.error_class == "OK"
+
+
+@dataclass(slots=True)
+class Operation:
+    """One call of a run. `verdict` is the newest decision's; `waiting` is True while a person must speak.
+
+    `attempt` is the number of the newest attempt, `attempt_open` is True between its start and its end. `result` is
+    the data of the `tool.end` that closed it. `error` is the reason a call never was one (a reply's parse error, or a
+    `finish` beside other calls). `out` and `err` hold text or a blob reference, as in the event.
+    """
+
+    n: int
+    verb: str  # run, read, ask, finish, stage, verify
+    call_id: str = ""
+    tool: str = ""
+    arguments: dict[str, Any] = field(default_factory=dict)
+    argv: tuple[str, ...] | None = None
+    stage: str | None = None
+    turn: int = 0
+    error: str | None = None
+    verdict: str | None = None
+    code: str | None = None
+    reasons: tuple[str, ...] = ()
+    effect: str = ""
+    repeat: str = ""
+    digest: str | None = None
+    approved_by: str | None = None
+    attempt: int = 0
+    attempt_open: bool = False
+    attempt_epoch: int = 0
+    role: str = "call"
+    child: str | None = None
+    needs: tuple[int, ...] = ()
+    started_at: float | None = None
+    ended_at: float | None = None
+    result: dict[str, Any] | None = None
+    answer: Any = None
+    closed: bool = False
+
+    @property
+    def waiting(self) -> bool:
+        return not self.closed and (self.verdict == "ask" or (self.verb == "ask" and self.answer is None))
+
+
+@dataclass(slots=True)
+class Spent:
+    """What the run has used. Money in whole nano-dollars; `unpriced` counts requests of unknown price."""
+
+    turns: int = 0
+    calls: int = 0
+    active_ms: int = 0
+    waiting_ms: int = 0
+    nanos: int = 0
+    unpriced: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    effects: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class State:
+    """The fold of a run's events. `start` is the data of `run.start`; `status` is new, open, parked or ended."""
+
+    status: str = "new"
+    seq: int = 0
+    epoch: int = 0
+    at: float = 0.0
+    start: dict[str, Any] = field(default_factory=dict)
+    budget: dict[str, Any] = field(default_factory=dict)
+    ops: dict[int, Operation] = field(default_factory=dict)
+    open_ops: dict[int, Operation] = field(default_factory=dict)
+    next_op: int = 1
+    turn: int = 0
+    turn_ops: tuple[int, ...] = ()
+    slots: dict[Slot, Receipt] = field(default_factory=dict)
+    receipts: dict[int, Receipt] = field(default_factory=dict)
+    succeeded: dict[str, list[int]] = field(default_factory=dict)
+    ended: dict[str, int] = field(default_factory=dict)
+    seen: set[tuple[Slot, str]] = field(default_factory=set)
+    stale: set[Slot] = field(default_factory=set)
+    strikes: int = 0
+    progress: bool = False
+    finishes: int = 0
+    proposal: Any = None
+    verdict: dict[str, Any] | None = None
+    missing: int = 0
+    question: Any = None
+    replies: list[Any] = field(default_factory=list)
+    inbox: set[str] = field(default_factory=set)
+    spent: Spent = field(default_factory=Spent)
+    reserved: dict[str, Any] | None = None
+    model: str = ""
+    context: int = 0
+    denied: dict[Slot, str] = field(default_factory=dict)
+    noted: set[str] = field(default_factory=set)
+    inputs: dict[str, Any] = field(default_factory=dict)
+    end: dict[str, Any] | None = None
+    park: dict[str, Any] | None = None
+    last_kind: str = ""

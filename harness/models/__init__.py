@@ -1,0 +1,166 @@
+"""Models are one function: a prompt goes in, a reply or a failure comes out. What may run is decided elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Texts that stand in a user turn: the task, the state, a person's words."""
+
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The answer to one call: `blocks` are texts; the last result of a turn also carries notes and releases."""
+
+    call_id: str
+    blocks: tuple[str, ...]
+    failed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """One user turn: a result for every call of the reply before it, in call order, then a person's words."""
+
+    results: tuple[Result, ...]
+    said: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Replied:
+    """An assistant turn: the provider's own blocks, verbatim."""
+
+    dialect: str
+    content: list[Any]
+
+
+Turn = Said | Results | Replied
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One released tool or worker: its name, usage line and one-line description."""
+
+    name: str
+    usage: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One composed part of a prompt: `id@version`, the first 12 hex digits of its SHA-256, its bytes."""
+
+    id: str
+    sha: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """Everything a model is given. `system` is (rules, skill); `turns` only grow within a context.
+
+    `offer` and `waiting` say what is callable now and what is not; `deadline` is seconds of the monotonic clock.
+    """
+
+    system: tuple[str, str]
+    turns: tuple[Turn, ...]
+    offer: tuple[Offer, ...]
+    waiting: tuple[str, ...] = ()
+    turn: int = 1
+    verbs: bool = True
+    max_tokens: int = 16_000
+    context: int = 0
+    mark: str = ""
+    parts: tuple[Part, ...] = ()
+    bytes: int = 0
+    deadline: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a reply. `error` says what is wrong with its form; `implicit` marks a text that counts as finish."""
+
+    id: str
+    verb: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    error: str | None = None
+    implicit: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one request. `input` is all input; `cached` and `written` are part of it."""
+
+    input: int = 0
+    out: int = 0
+    cached: int = 0
+    written: int = 0
+    written_1h: int = 0
+    thinking: int = 0
+    complete: bool = True
+    estimated: bool = False
+
+
+Stop = Literal["end", "calls", "length", "pause", "refusal", "overflow"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A whole reply: it exists only after the provider's own end marker."""
+
+    content: list[Any]
+    dialect: str
+    text: str
+    calls: tuple[Call, ...]
+    stop: Stop = "calls"
+    stop_raw: str = ""
+    usage: Usage | None = None
+    cost_nanos: int | None = 0
+    ms: int = 0
+    first_ms: int | None = None
+    served: str = ""
+    request_id: str | None = None
+    demonstration: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A request that brought no reply to act on. `exit_code` is that of a run that ends by it."""
+
+    reason: str
+    error_class: str
+    exit_code: int
+    message: str
+    retry: bool = False
+    retry_after: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRef:
+    """Which model: `text` is the model string; `source` says what chose it. `free` models cost nothing."""
+
+    scheme: str
+    name: str
+    source: str = "flag"
+    free: bool = True
+
+    @property
+    def text(self) -> str:
+        return f"{self.scheme}:{self.name}" if self.name else self.scheme
+
+
+class Model(Protocol):
+    """`on` is given text as it arrives, for a view; it never enters a log. A provider's misbehaviour is a Failure."""
+
+    ref: ModelRef
+
+    def __call__(self, prompt: Prompt, *, on: Callable[[str], None]) -> Reply | Failure: ...
+
+    def warm(self) -> None: ...
+
+    def close(self) -> None: ...
