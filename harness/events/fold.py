@@ -79,8 +79,7 @@ def _user_say(state: State, data: dict[str, Any], _: int) -> None:
 
 
 def _note(state: State, data: dict[str, Any], _: int) -> None:
-    key = data.get("why", "")
-    state.noted.add(f"{key}:{data['key']}" if "key" in data else key)
+    state.noted.add(data["why"] if data["why"] == "strikes" else f"{data['why']}:{data['text']}")
 
 
 def _model_start(state: State, data: dict[str, Any], _: int) -> None:
@@ -104,10 +103,9 @@ def _model_reply(state: State, data: dict[str, Any], _: int) -> None:
 
 def _open_call(state: State, call: dict[str, Any], turn: int, alone: bool) -> None:
     arguments = call.get("arguments") or {}
-    op = Operation(
-        n=call["op"], verb=call["verb"], call_id=call.get("id", ""), turn=turn, error=call.get("error"), arguments=arguments,
-        tool=str(arguments.get("tool", "")) if call["verb"] == "run" else call["verb"],
-    )  # fmt: skip
+    tool = str(arguments.get("tool", "")) if call["verb"] == "run" else call["verb"]
+    op = Operation(n=call["op"], verb=call["verb"], call_id=call.get("id", ""), tool=tool, arguments=arguments, turn=turn)
+    op.error = call.get("error")
     if op.verb == "finish" and not alone and not op.error:
         op.error = "finish alone"
     state.ops[op.n] = op
@@ -161,7 +159,8 @@ def _open_decided(state: State, n: int, data: dict[str, Any]) -> Operation:
     """Stages, verifiers and the call of `tools run` have no reply before them: their decision names them."""
     call = data.get("call") or {}
     verb = "verify" if "verifier" in call else "stage" if "stage" in call else "run"
-    op = Operation(n=n, verb=verb, tool=call.get("tool", ""), stage=call.get("stage"), role="verify" if verb == "verify" else "call")
+    op = Operation(n=n, verb=verb, tool=call.get("tool", ""), stage=call.get("stage"))
+    op.role = "verify" if verb == "verify" else "call"
     op.arguments = {"tool": op.tool, "args": call.get("args", [])}
     state.ops[n] = state.open_ops[n] = op
     state.next_op = max(state.next_op, n + 1)
@@ -219,6 +218,7 @@ def _file(state: State, op: Operation, data: dict[str, Any]) -> None:
         state.succeeded.setdefault(op.tool, []).append(op.n)
     if name in TAKES_SLOT:
         state.slots[slot] = receipt
+        state.by_tool.setdefault(op.tool, {})[slot] = receipt
         state.stale.discard(slot)
     key = (slot, receipt.result)
     worker_failed = op.child is not None and data.get("stop") not in (None, "passed")
@@ -252,11 +252,9 @@ def _verify(state: State, data: dict[str, Any], _: int) -> None:
     state.verdict, state.missing = data, missing
     state.finishes += 1
     state.replies.clear()
-    finish = next((state.open_ops[n] for n in state.turn_ops if n in state.open_ops and state.open_ops[n].verb == "finish"), None)
-    if finish is not None:
-        if data["ok"]:
-            state.progress = True
-        _close(state, finish)
+    state.progress = state.progress or bool(data["ok"])
+    for op in [op for op in state.open_ops.values() if op.verb == "finish"]:
+        _close(state, op)
 
 
 def _park(state: State, data: dict[str, Any], _: int) -> None:

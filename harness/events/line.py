@@ -13,15 +13,17 @@ from harness.errors import HarnessError
 VERSION = 1
 MAX_LINE = 65_536
 KINDS = frozenset(
-    "run.start user.say note model.start model.reply model.fail decide tool.start tool.end verify park resume amend "
-    "run.end context secret.leak".split()
+    {"run.start", "user.say", "note", "model.start", "model.reply", "model.fail", "decide", "tool.start", "tool.end"}
+    | {"verify", "park", "resume", "amend", "run.end", "context", "secret.leak"}
 )
 
 _CRC = b',"crc":"'
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 # What could act on a terminal that prints the raw line, or hide text on it: JSON lets each be written as an escape.
-_UNSAFE = re.compile("[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]")
+_UNSAFE = re.compile(
+    "[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -30,7 +32,7 @@ class BadLine(ValueError):
 
 
 def to_json(value: object) -> str:
-    """Compact JSON, non-ASCII kept, invisible and control characters as escapes. NaN and infinities raise ValueError."""
+    """Compact JSON, non-ASCII kept, invisible and control characters as escapes. NaN raises ValueError."""
     text = _encode(value)
     if text.isascii() and "\x7f" not in text:
         return text
@@ -82,7 +84,9 @@ def check_known(event: dict[str, Any], where: str) -> None:
     version = event.get("v")
     if not isinstance(version, int) or version > VERSION:
         raise HarnessError(
-            f"the journal has format {version}; this harness reads up to {VERSION}", "use the harness that wrote it", where
+            f"the journal has format {version}; this harness reads up to {VERSION}",
+            "use the harness that wrote it",
+            where,
         )
     if event.get("kind") not in KINDS:
         raise HarnessError(

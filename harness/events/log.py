@@ -97,7 +97,7 @@ class Log:
             self._break("the journal could not be written before; nothing more is appended")
 
     def sync(self) -> None:
-        """Put everything appended so far on the disk: blobs, their folder, then the journal. Never repeated after a failure."""
+        """Put everything appended so far on the disk: blobs, their folder, the journal. Never repeated after a failure."""
         with self._mutex:
             self._refuse_if_broken()
             try:
@@ -123,7 +123,7 @@ class Log:
     def _same_files(self) -> bool:
         pairs = ((self._fd, "events.jsonl"), (self._lock_fd, "lock"))
         try:
-            return all(os.path.samestat(os.fstat(fd), os.stat(self.folder / name)) for fd, name in pairs)
+            return all(os.path.samestat(os.fstat(fd), (self.folder / name).stat()) for fd, name in pairs)
         except OSError:
             return False
 

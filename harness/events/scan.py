@@ -1,4 +1,4 @@
-"""Reading a journal: which of its lines hold, and whether a bad end is a torn tail or damage. Nothing is changed here."""
+"""Reading a journal: which lines hold, and whether a bad end is a torn tail or damage. Nothing is changed here."""
 
 from __future__ import annotations
 

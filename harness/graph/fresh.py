@@ -45,7 +45,7 @@ class Unmet:
 
 
 def is_current(ground: Ground, receipt: Receipt) -> bool:
-    """Its slot holds a success with the same result, whose artifacts are unchanged and whose own grounds are current."""
+    """Its slot holds a success with the same result, artifacts unchanged, itself built on what is current."""
     held = ground.state.slots.get(receipt.slot)
     if held is None or not held.ok or held.result != receipt.result or held.slot in ground.state.stale:
         return False
@@ -84,10 +84,7 @@ def is_fresh(ground: Ground, receipt: Receipt) -> bool:
 
 def holders(ground: Ground, tool: str) -> list[Receipt]:
     """The newest receipt of each slot of a tool, newest first."""
-    state = ground.state
-    found = [state.receipts[n] for n in state.succeeded.get(tool, ())]
-    newest = {r.slot: r for r in found if state.slots.get(r.slot) is r}
-    return sorted(newest.values(), key=lambda r: -r.op)
+    return sorted((r for r in ground.state.by_tool.get(tool, {}).values() if r.ok), key=lambda r: -r.op)
 
 
 def fresh_receipt(ground: Ground, tool: str) -> Receipt | None:
@@ -159,7 +156,7 @@ def _wanted(need: Need, values: Values) -> list[dict[str, str]]:
 def _satisfying(ground: Ground, need: Need, values: Values) -> list[Receipt | None]:
     candidates = _candidates(ground, need)
     if not need.options:
-        return candidates[:1] or [None]
+        return [candidates[0] if candidates else None]
     return [next((r for r in candidates if _carries(ground, r, wanted)), None) for wanted in _wanted(need, values)]
 
 
