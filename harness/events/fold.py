@@ -104,7 +104,7 @@ def _model_reply(state: State, data: dict[str, Any], _: int) -> None:
 def _open_call(state: State, call: dict[str, Any], turn: int, alone: bool) -> None:
     arguments = call.get("arguments") or {}
     tool = str(arguments.get("tool", "")) if call["verb"] == "run" else call["verb"]
-    op = Operation(n=call["op"], verb=call["verb"], call_id=call.get("id", ""), tool=tool, arguments=arguments, turn=turn)
+    op = Operation(call["op"], call["verb"], call.get("id", ""), tool, arguments, turn=turn)
     op.error = call.get("error")
     if op.verb == "finish" and not alone and not op.error:
         op.error = "finish alone"

@@ -97,7 +97,7 @@ class Log:
             self._break("the journal could not be written before; nothing more is appended")
 
     def sync(self) -> None:
-        """Put everything appended so far on the disk: blobs, their folder, the journal. Never repeated after a failure."""
+        """Put everything appended on the disk: blobs, their folder, the journal. Never repeated after a failure."""
         with self._mutex:
             self._refuse_if_broken()
             try:
