@@ -195,6 +195,10 @@ def _tool_end(state: State, data: dict[str, Any], n: int) -> None:
     op = state.ops[n]
     had_attempt = op.attempt > 0
     op.attempt_open, op.result, op.ended_at = False, data, state.at
+    _add_spent(state, data.get("spent") or {})
+    if op.role == "verify":
+        _close(state, op)  # a verifier that was cut is not repeated by itself: the answer is judged anew
+        return
     if data["outcome"] in ("cut", "not-started") or data.get("retry"):
         return
     if data["outcome"] == "unknown" and data.get("by") != "person":
@@ -202,6 +206,16 @@ def _tool_end(state: State, data: dict[str, Any], n: int) -> None:
     if op.verb == "read" or (had_attempt and op.role == "call"):
         _file(state, op, data)
     _close(state, op)
+
+
+def _add_spent(state: State, child: dict[str, Any]) -> None:
+    """What a child run used counts for its parent."""
+    state.spent.turns += child.get("turns", 0)
+    state.spent.calls += child.get("calls", 0)
+    state.spent.tokens_in += child.get("tokens_in", 0)
+    state.spent.tokens_out += child.get("tokens_out", 0)
+    state.spent.nanos += child.get("nanos", 0)
+    state.spent.unpriced += child.get("unpriced", 0)
 
 
 def _file(state: State, op: Operation, data: dict[str, Any]) -> None:

@@ -8,9 +8,11 @@ from typing import Any
 
 from harness.errors import HarnessError, near_text
 from harness.events.state import Spent
+from harness.tools.arguments import parse_duration
 
 DEFAULTS: Mapping[str, str] = {
-    "turns": "40", "calls": "200", "external": "20", "destructive": "5", "money_calls": "5", "usd": "1", "seconds": "1800",
+    "turns": "40", "calls": "200", "external": "20", "destructive": "5", "money_calls": "5", "usd": "1",
+    "seconds": "1800",
 }  # fmt: skip
 KEYS = ("turns", "calls", "read", "write", "external", "destructive", "money_calls", "tokens", "usd", "seconds")
 EFFECT_KEYS = {"money": "money_calls"}
@@ -18,7 +20,7 @@ STAGES = (50, 20, 10)
 
 
 def parse_budget(text: str) -> dict[str, str]:
-    """`key=value` pairs apart by blanks or commas, as a person types them. Raises HarnessError naming the nearest key."""
+    """`key=value` pairs apart by blanks or commas, as a person types them. HarnessError names the nearest key."""
     found: dict[str, str] = {}
     for pair in text.replace(",", " ").split():
         key, equals, value = pair.partition("=")
@@ -34,19 +36,28 @@ def parse_budget(text: str) -> dict[str, str]:
 def _checked(key: str, value: str) -> str:
     if key == "usd" and value == "none":
         return value
+    if key == "seconds" and (seconds := parse_duration(value)) is not None:
+        value = f"{seconds:g}"
     try:
         number = Decimal(value)
     except InvalidOperation:
         number = Decimal(0)
     if not number.is_finite() or number <= 0 or (key not in ("usd", "seconds") and number != int(number)):
-        raise HarnessError(f"budget {key}={value} is no positive {'amount' if key == 'usd' else 'number'}", f"give {key}=10")
+        kind = "amount" if key == "usd" else "number"
+        raise HarnessError(f"budget {key}={value} is no positive {kind}", f"give {key}=10")
     return value
 
 
 def merged(skill: Mapping[str, str], flag: Mapping[str, str]) -> dict[str, Any]:
     """The limits in force: the flag's figure, else the skill's, else the default. `usd=none` lifts that one."""
     chosen = {**DEFAULTS, **skill, **flag}
-    return {key: (value if key == "usd" else float(value) if key == "seconds" else int(value)) for key, value in chosen.items()}
+    return {key: _number(key, value) for key, value in chosen.items()}
+
+
+def _number(key: str, value: str) -> str | float | int:
+    if key == "usd":
+        return value
+    return float(value) if key == "seconds" else int(value)
 
 
 def limit(budget: Mapping[str, Any], key: str) -> Decimal | None:

@@ -51,7 +51,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the person's flags say: calls that may run (`--allow`: tool, values that must be equal), tools that may not."""
+    """What the person's flags say: calls that may run (tool, values that must be equal), tools that may not."""
 
     allow: tuple[tuple[str, Values], ...] = ()
     deny: frozenset[str] = frozenset()
