@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,32 +14,24 @@ from harness.graph.fresh import consumed, unmet
 from harness.loop.run import Run
 from harness.policy.decide import Decision, Request, decide
 from harness.tools import Tool
-from harness.tools.arguments import as_texts, canonical, parse, refusal
+from harness.tools.arguments import canonical, parse, refusal
+from harness.tools.compare import as_texts
 
 DIGEST_SHOWN = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """A decided call: what will run, and the operations whose receipts it stands on."""
-
-    request: Request
-    decision: Decision
-    needs: tuple[int, ...] = ()
-
-
-def judge(run: Run, op: Operation, call: dict[str, Any] | None = None) -> Judged:
+def judge(run: Run, op: Operation, call: dict[str, Any] | None = None) -> Decision:
     """Decide on a `run`, a stage or a verifier and append the `decide` event. `call` names one that no reply made."""
-    request, needs = build_request(run, op)
+    request, _ = build_request(run, op)
     decision = decide(request, run.rules, run.state.budget, run.state.spent)
     digest = "" if request.effect == "read" else call_digest(run, op.n, request)
     record(run, op.n, request, decision, call=call, digest=digest)
-    return Judged(request, decision, needs)
+    return decision
 
 
 def build_request(run: Run, op: Operation) -> tuple[Request, tuple[int, ...]]:
     """The call as it would be carried out, with whatever stands against it."""
-    name, args = op.tool, [str(a) for a in op.arguments.get("args") or ()]
+    name, args = op.tool, run.args(op)
     kit = run.toolset
     names = kit.available
     if op.verb == "run" and not names and name != kit.stand_in:
@@ -140,12 +131,6 @@ def person_decides(run: Run, op: Operation, verdict: str, by: str, via: str, why
         data["inbox"] = inbox
     run.append("decide", data, op.n)
     run.log.sync()
-
-
-def still_approved(run: Run, op: Operation) -> bool:
-    """Whether what would run now is exactly what was decided on."""
-    request, _ = build_request(run, op)
-    return not op.digest or call_digest(run, op.n, request).startswith(op.digest)
 
 
 def shown(run: Run, op: Operation, position: Mapping[str, int]) -> dict[str, Any]:

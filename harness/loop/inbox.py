@@ -19,6 +19,11 @@ def waiting_files(folder: Path) -> list[Path]:
         return []
 
 
+def has_word(folder: Path) -> bool:
+    """Whether somebody spoke from another process."""
+    return bool(waiting_files(folder))
+
+
 def take(run: Run) -> int:
     """Turn every message into its event, on the disk before it is acknowledged; returns how many there were."""
     files = waiting_files(run.folder)

@@ -7,7 +7,7 @@ import queue
 import threading
 from typing import Any
 
-from harness.events.log import INLINE_LARGE
+from harness.events.log import INLINE, INLINE_LARGE
 from harness.events.line import to_json
 from harness.loop.ending import end, park
 from harness.loop.run import Run, Stop
@@ -28,8 +28,6 @@ def ask_model(run: Run) -> Stop | None:
     if isinstance(reply, Failure):
         return _failed(run, reply, prompt)
     run.append("model.reply", _reply_data(run, reply, prompt, scheme))
-    if not reply.calls:
-        run.append("note", {"why": "format", "text": "Continue, or finish."})
     return None
 
 
@@ -77,7 +75,7 @@ def _reply_data(run: Run, reply: Reply, prompt: Prompt, scheme: str) -> dict[str
     if scheme == "none":
         data["provider"] = "none"
     usage = reply.usage
-    calls = [_call_data(call, run.state.next_op + i) for i, call in enumerate(reply.calls)]
+    calls = [_call_data(run, call, run.state.next_op + i) for i, call in enumerate(reply.calls)]
     data |= {"content": _large(run, reply.content), "dialect": reply.dialect, "calls": calls, "stop": reply.stop}
     data["usage"] = None if usage is None else {name: getattr(usage, name) for name in usage.__slots__}
     data["cost"] = None if reply.cost_nanos is None else reply.cost_nanos / 1_000_000_000
@@ -87,13 +85,21 @@ def _reply_data(run: Run, reply: Reply, prompt: Prompt, scheme: str) -> dict[str
     return data
 
 
-def _call_data(call: Call, n: int) -> dict[str, Any]:
-    data: dict[str, Any] = {"op": n, "id": call.id, "verb": call.verb, "arguments": dict(call.arguments)}
+def _call_data(run: Run, call: Call, n: int) -> dict[str, Any]:
+    """One call; an argument too long for the line is kept outside it, so that the call itself can still be read."""
+    arguments = {name: _long(run, value) for name, value in call.arguments.items()}
+    data: dict[str, Any] = {"op": n, "id": call.id, "verb": call.verb, "arguments": arguments}
     if call.error:
         data["error"] = call.error
     if call.implicit:
         data["implicit"] = True
     return data
+
+
+def _long(run: Run, value: Any) -> Any:
+    if isinstance(value, str):
+        return run.log.fit(value)
+    return value if len(text := to_json(value)) <= INLINE else run.log.blob(text.encode())
 
 
 def _large(run: Run, content: Any) -> Any:

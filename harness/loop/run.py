@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from harness.errors import BusyError
 from harness.events.clock import Clock
 from harness.events.fold import apply
 from harness.events.io import IO
@@ -21,7 +21,8 @@ from harness.models import Model
 from harness.policy.decide import Rules
 from harness.prompt import Transcript
 from harness.tools import Tool
-from harness.tools.arguments import as_texts, parse
+from harness.tools.arguments import parse
+from harness.tools.compare import as_texts
 from harness.tools.discovery import digest
 
 
@@ -157,9 +158,9 @@ class Run:
         """What freshness is judged on now, disk included."""
         return Ground(self.state, max(self.log.now(), self.state.at), self.intact, self.values)
 
-    def settled_ground(self) -> Ground:
+    def settled_ground(self, state: State) -> Ground:
         """The same from the journal alone, so that a request can be composed again byte for byte."""
-        return Ground(self.state, self.state.at, values=self.values)
+        return Ground(state, state.at, values=self.values)
 
     def values(self, name: str, argv: tuple[str, ...]) -> Values:
         """A canonical argv as comparable values."""
@@ -197,11 +198,13 @@ class Run:
         size = sum(len(a.encode("utf-8", "replace")) + 3 for a in argv)
         return list(argv) if size <= INLINE_LARGE else self.log.blob("\0".join(argv).encode("utf-8", "replace"))
 
+    def args(self, op: Operation) -> list[str]:
+        """The words a call was made with, inline or not."""
+        given = op.arguments.get("args") or ()
+        if isinstance(given, dict):
+            given = json.loads(self.log.read_blob(given))
+        return [str(word) for word in given]
+
     def text(self, value: object) -> str:
         """A text as an event holds it, inline or not."""
         return value if isinstance(value, str) else self.log.read_blob(value).decode("utf-8", "replace")
-
-    def check_owner(self) -> None:
-        """Nothing starts after the journal could not be written."""
-        if self.log.broken:
-            raise BusyError("the journal is closed", f"harness resume {self.name}")

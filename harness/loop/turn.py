@@ -9,12 +9,13 @@ from harness.executor import kill_tree
 from harness.loop import inbox, reading
 from harness.loop.act import Crew, is_child, is_harmless
 from harness.loop.ending import end, park, unknown_hint
-from harness.loop.gate import judge, person_decides, record, shown, still_approved
+from harness.loop.gate import build_request, call_digest, judge, person_decides, record, shown
 from harness.loop.request import ask_model
 from harness.loop.run import Run, Stop
 from harness.loop.verify import judge_answer
 from harness.policy.budget import exhausted, low_notes
 from harness.policy.decide import decide
+from harness.tools.arguments import help_text, wants_help
 
 NOTE_AT, STOP_AT = 3, 6
 MAX_FINISHES = 3
@@ -95,11 +96,9 @@ def _cut(run: Run, op: Operation) -> None:
 
 def _act(run: Run, crew: Crew) -> Stop | None:
     """Judge what is undecided, ask who can be asked, run what is allowed, then judge a proposed answer."""
-    needs = _judge_all(run)
-    stop = ask_people(run)
-    if stop is not None:
-        return stop
-    start_allowed(run, crew, needs)
+    _judge_all(run)
+    ask_people(run)
+    start_allowed(run, crew)
     while crew.busy:
         crew.next(LOOK)
         if inbox.take(run):
@@ -109,20 +108,16 @@ def _act(run: Run, crew: Crew) -> Stop | None:
     return _after_calls(run, crew)
 
 
-def _judge_all(run: Run) -> dict[int, tuple[int, ...]]:
-    """Decide on every call of the turn that has no verdict yet, in call order; reads are carried out at once."""
-    needs: dict[int, tuple[int, ...]] = {}
+def _judge_all(run: Run) -> None:
+    """Decide on every call of the turn that has no verdict yet, in call order."""
     for n in run.state.turn_ops:
         op = run.state.open_ops.get(n)
         if op is None or op.verdict is not None:
             continue
-        if op.verb == "run":
-            if _is_help(run, op):
-                continue
-            needs[n] = judge(run, op).needs
+        if op.verb == "run" and not _is_help(run, op):
+            judge(run, op)
         elif op.verb == "read":
             _judge_read(run, op)
-    return needs
 
 
 def _judge_read(run: Run, op: Operation) -> None:
@@ -131,58 +126,66 @@ def _judge_read(run: Run, op: Operation) -> None:
 
 
 def _is_help(run: Run, op: Operation) -> bool:
-    """`--help` alone is answered from the header, of a tool that still waits, too: no process, no receipt."""
-    text = reading.help_of(run, op)
-    if text is None:
+    """`--help` is answered from the header, of a tool that still waits, too: no process, no receipt."""
+    tool = run.toolset.tools.get(op.tool)
+    if tool is None or tool.broken or not wants_help(tool, run.args(op)):
         return False
-    run.append("decide", {"verdict": "allow", "argv": ["--help"], "rules": ["help"], "effect": "read", "repeat": "pure"}, op.n)
-    run.append("tool.end", {"outcome": "done", "exit": 0, "class": "OK", "ms": 0, "out": run.log.fit(text), "result": ""}, op.n)
+    data = {"verdict": "allow", "argv": ["--help"], "rules": ["help"], "effect": "read", "repeat": "pure"}
+    run.append("decide", data, op.n)
+    end_data = {"outcome": "done", "exit": 0, "class": "OK", "ms": 0, "out": run.log.fit(help_text(tool)), "result": ""}
+    run.append("tool.end", end_data, op.n)
     return True
 
 
-def ask_people(run: Run) -> Stop | None:
+def ask_people(run: Run) -> None:
     """At a terminal, ask for each waiting call in order; `quit` stops before any of them runs."""
     ask = run.world.ask
-    if ask is None:
-        return None
-    waiting = inbox.approvals(run)
+    waiting = inbox.approvals(run) if ask is not None else []
     for position, op in enumerate(waiting, 1):
-        said = ask.approve(shown(run, op, {"number": position, "of": len(waiting)}), lambda: bool(inbox.waiting_files(run.folder)))
+        assert ask is not None
+        said = ask.approve(shown(run, op, {"number": position, "of": len(waiting)}), lambda: inbox.has_word(run.folder))
         if said.verdict == "quit":
             run.world.cancel.set(1)
-            return None
-        if said.verdict is None:
-            break
+        if said.verdict not in ("allow", "deny"):
+            return
         person_decides(run, op, said.verdict, "user", "prompt", said.why or "")
-    return None
 
 
-def start_allowed(run: Run, crew: Crew, needs: dict[int, tuple[int, ...]]) -> None:
+def start_allowed(run: Run, crew: Crew) -> None:
     """Start every allowed call that has no attempt under way, as one batch, up to what may run at once."""
-    ready = []
+    ready: dict[int, tuple[int, ...]] = {}
     for op in list(run.state.open_ops.values()):
         if op.verdict != "allow" or op.n in crew.busy or op.n in crew.parked or op.attempt_open or op.verb == "verify":
             continue
         if op.verb == "read":
             run.append("tool.end", reading.perform(run, op), op.n)
-        elif still_approved(run, op):
-            ready.append(op)
-        else:
-            _void(run, op)
-    room = max(0, run.world.parallel - len(crew.busy))
-    if ready[:room]:
-        crew.start(ready[:room], needs)
+        elif len(crew.busy) + len(ready) < run.world.parallel and (needs := _checked(run, op)) is not None:
+            ready[op.n] = needs
+    if ready and not run.world.cancel.level:
+        crew.start([run.state.ops[n] for n in ready], ready)
 
 
-def _void(run: Run, op: Operation) -> None:
-    """What was approved is not what would run now: it is judged, and asked, again."""
-    run.note("changed", f"the approval of operation {op.n} is void: {op.tool} is another file now.")
-    judge(run, op)
+def _checked(run: Run, op: Operation) -> tuple[int, ...] | None:
+    """Look once more, right before the start: what it consumes, or None where it may not start as it was decided.
+
+    A person may have said yes days ago; what it waits for must hold now, and what runs must be what was approved.
+    """
+    request, needs = build_request(run, op)
+    if op.digest and not call_digest(run, op.n, request).startswith(op.digest):
+        run.note("changed", f"the approval of operation {op.n} is void: {op.tool} is not what it was.")
+        judge(run, op)
+        return None
+    if request.needs or request.problems or request.broken or not request.known:
+        judge(run, op)
+        return None
+    return needs
 
 
 def _after_calls(run: Run, crew: Crew) -> Stop | None:
     """All started calls have ended: park for people, stop for a budget, or judge the proposed answer."""
     state = run.state
+    if inbox.take(run):
+        return None
     if crew.parked:
         return park_for_child(run, crew)
     if any(state.ops[n].code == "OVER_BUDGET" for n in state.turn_ops):
@@ -217,12 +220,12 @@ def _ask_question(run: Run, asking: list[int]) -> Stop | None:
     text = run.text(run.state.question) if op.verb == "verify" else str(op.arguments.get("question", ""))
     options = [str(o) for o in op.arguments.get("options") or ()]
     if run.world.ask is not None:
-        said = run.world.ask.question(text, options, lambda: bool(inbox.waiting_files(run.folder)))
+        said = run.world.ask.question(text, options, lambda: inbox.has_word(run.folder))
         if said is not None:
             run.append("user.say", {"text": run.log.fit(said), "by": "user", "answers": n})
             run.log.sync()
             return None
-        if inbox.waiting_files(run.folder):
+        if inbox.has_word(run.folder):
             return None
     return park(run, "needs-answer", asking, f"harness answer {run.name} {n} TEXT")
 

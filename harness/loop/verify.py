@@ -82,20 +82,3 @@ def _run_verifier(run: Run, crew: Crew, words: tuple[str, ...], answer: str) -> 
     while op.n in crew.busy:
         crew.next(0.5)
     return op
-
-
-def feedback(run: Run, data: dict[str, Any]) -> str:
-    """What a refused answer is told: what is missing, or the verifiers' own words."""
-    lines = [f"required {m['name']}: {m['why']}" for m in data.get("missing") or ()]
-    for check in data.get("checks") or ():
-        if check["exit"] == ACCEPTS:
-            continue
-        op = run.state.ops[check["op"]]
-        result = op.result or {}
-        said = run.text(result.get("out", "")).strip() or run.text(result.get("err", "")).strip()
-        if check["exit"] == REJECTS:
-            lines.append(f"{check['name']} rejects it: {said}")
-        else:
-            reason = "; ".join(op.reasons) or result.get("why") or f"exit {check['exit']}"
-            lines.append(f"verifier {check['name']} is broken ({reason}): {said}")
-    return "\n".join(lines)
