@@ -65,7 +65,7 @@ def _user_say(state: State, data: dict[str, Any], _: int) -> None:
         state.inbox.add(data["inbox"])
     answered = data.get("answers")
     if answered is None:
-        state.status, state.end = "open", None
+        state.status, state.end, state.verdict = "open", None, None
         state.finishes = 0
     elif answered in state.open_ops and state.open_ops[answered].verb == "ask":
         op = state.open_ops[answered]
@@ -91,7 +91,7 @@ def _model_reply(state: State, data: dict[str, Any], _: int) -> None:
     _settle_request(state, data)
     state.turn = data["turn"]
     state.spent.turns += 1
-    state.progress = False
+    state.progress, state.verdict = False, None if state.question is None else state.verdict
     calls = data["calls"] if isinstance(data["calls"], list) else []
     state.turn_ops = tuple(call["op"] for call in calls)
     alone = len(calls) == 1
@@ -276,6 +276,8 @@ def _park(state: State, data: dict[str, Any], _: int) -> None:
 
 
 def _resume(state: State, data: dict[str, Any], _: int) -> None:
+    if state.end is not None:  # a person begins anew where the run had given up
+        state.strikes = state.finishes = 0
     state.status, state.park, state.end = "open", None, None
     for change in data.get("changes") or ():
         name = str(change.get("what", "")).removeprefix("tool ")

@@ -93,7 +93,7 @@ class Crew:
             self._done.put(Ended(op, broken=error))
 
     def _child(self, op: Operation, extra: Extra) -> Ended:
-        begin = self.run.world.begin_child
+        begin = self.run.begin_child
         assert begin is not None
         return Ended(op, child=begin(self.run, op))
 

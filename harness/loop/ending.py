@@ -25,16 +25,19 @@ def spent_of(state: State) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def end(run: Run, stop: str, code: int | None = None, limit: str | None = None, error: str | None = None) -> Stop:
-    """Append `run.end`. The answer counts only when the run passed; otherwise it is marked unaccepted."""
+def end(
+    run: Run, stop: str, code: int | None = None, limit: str | None = None, error: str | None = None, answer: Any = None
+) -> Stop:
+    """Append `run.end`. The answer (by default the last proposed one) is marked unaccepted unless the run passed."""
+    answer = run.state.proposal if answer is None else answer
     code = CODES[stop] if code is None else code
     if limit == "seconds":
         code = 124
     data: dict[str, Any] = {"stop": stop, "exit": code}
     if limit:
         data["limit"] = limit
-    data["answer"] = run.log.fit(run.text(run.state.proposal)) if run.state.proposal is not None else ""
-    if run.state.proposal is not None and stop != "passed":
+    data["answer"] = run.log.fit(run.text(answer)) if answer is not None else ""
+    if answer is not None and stop != "passed":
         data["unaccepted"] = True
     data["unmet"] = _unmet(run)
     if error:
@@ -60,10 +63,11 @@ def park(run: Run, stop: str, ops: Sequence[int], hint: str, code: int | None = 
 def evidence(run: Run) -> list[str]:
     """One line a receipt, for a run that stops before its answer was accepted."""
     ground = run.ground()
-    return [
-        f"op {r.op}  {' '.join((r.tool, *r.argv))}  {'fresh' if is_fresh(ground, r) else r.error_class if not r.ok else 'stale'}"
-        for r in sorted(run.state.slots.values(), key=lambda r: r.op)
-    ]
+    found = []
+    for receipt in sorted(run.state.slots.values(), key=lambda r: r.op):
+        state = ("fresh" if is_fresh(ground, receipt) else "stale") if receipt.ok else receipt.error_class
+        found.append(f"op:{receipt.op}  {' '.join((receipt.tool, *receipt.argv))}  {state}")
+    return found
 
 
 def unknown_hint(run: Run, op: Operation) -> str:

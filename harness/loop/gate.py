@@ -18,6 +18,7 @@ from harness.tools.arguments import canonical, parse, refusal
 from harness.tools.compare import as_texts
 
 DIGEST_SHOWN = 16
+MAX_DEPTH = 3
 
 
 def judge(run: Run, op: Operation, call: dict[str, Any] | None = None) -> Decision:
@@ -36,9 +37,13 @@ def build_request(run: Run, op: Operation) -> tuple[Request, tuple[int, ...]]:
     names = kit.available
     if op.verb == "run" and not names and name != kit.stand_in:
         return Request(name, tuple(args), empty_list=True), ()
+    if (name in kit.workers or is_pipeline(kit.tools.get(name))) and run.depth >= MAX_DEPTH:
+        return Request(name, tuple(args), effect="read", outside=f"runs are nested at most {MAX_DEPTH} deep"), ()
     if name in kit.workers:
         return _released(run, op, Request(name, tuple(args), effect="read", values={"args": tuple(args)})), ()
     tool = kit.tools.get(name)
+    if tool is None and name == "harness":
+        return Request(name, tuple(args), effect="read", broken="a stage that asks a model needs one that can be asked"), ()
     if tool is None:
         return Request(name, tuple(args), known=False, near=near_text(name, names)), ()
     return _tool_request(run, op, tool, args)
@@ -54,8 +59,10 @@ def _tool_request(run: Run, op: Operation, tool: Tool, args: list[str]) -> tuple
         listed=listed, near="" if listed else near_text(tool.name, run.toolset.available), broken=broken,
         problems=(refusal(tool, problems),) if problems else (), values=as_texts(tool, values),
     )  # fmt: skip
-    if problems or broken or op.verb != "run":
+    if problems or broken or op.verb == "verify":
         return request, ()
+    if op.verb == "stage":
+        return request, run.stage_needs(op)
     return _released(run, op, request), consumed(run.ground(), run.toolset.graph, tool.name, request.values)
 
 
@@ -65,6 +72,10 @@ def _released(run: Run, op: Operation, request: Request) -> Request:
     before = run.state.denied.get((request.tool, *request.argv))
     fields = {name: getattr(request, name) for name in Request.__slots__}
     return Request(**{**fields, "needs": tuple(n.text() for n in needs), "refused_before": before})
+
+
+def is_pipeline(tool: Tool | None) -> bool:
+    return tool is not None and tool.pipeline
 
 
 def effect_of(tool: Tool) -> str:

@@ -73,7 +73,6 @@ class World:
     ask: Ask | None = None
     sinks: list[Callable[[dict[str, Any], bytes, str, int], None]] = field(default_factory=list)
     delta: Callable[[str], None] = field(default=lambda text: None)
-    begin_child: Callable[[Run, Operation], ChildEnd] | None = None
     child_receipts: Callable[[Path], State | None] = field(default=lambda folder: None)
     parallel: int = 16
     tool_timeout: float = 60.0
@@ -114,6 +113,8 @@ class Run:
         self.transcript: Transcript | None = None
         self.model: Model | None = None
         self.last_request: dict[str, Any] = {}
+        self.begin_child: Callable[[Run, Operation], ChildEnd] | None = None
+        self.stage_needs: Callable[[Operation], tuple[int, ...]] = lambda op: ()
         self._seen: dict[str, tuple[tuple[int, int, int], str]] = {}
         log.sinks.append(self._tell)
         for event in log.events:

@@ -43,7 +43,7 @@ def _step(run: Run, crew: Crew) -> Stop | None:
     if stop is not None:
         return stop
     if state.verdict is not None and state.verdict.get("ok") and not state.open_ops:
-        return end(run, "passed")
+        return _pass(run)
     if state.open_ops:
         return _act(run, crew)
     return _stuck(run) or ask_model(run)
@@ -234,12 +234,19 @@ def _after_verdict(run: Run) -> Stop | None:
     """What a verdict on the answer leads to; None when the model hears what is missing."""
     verdict = run.state.verdict or {}
     if verdict.get("ok"):
-        return end(run, "passed")
+        return _pass(run)
     if run.state.question is not None or run.state.finishes < MAX_FINISHES and not _denied(run, verdict):
         return None
     if _denied(run, verdict):
         return end(run, "denied")
     return end(run, "declined" if verdict.get("missing") else "failed", error=_why_refused(run, verdict))
+
+
+def _pass(run: Run) -> Stop:
+    """The answer was accepted; a script that still holds replies did not describe this run."""
+    left_over = getattr(run.model, "left_over", None)
+    left = left_over() if left_over is not None else None
+    return end(run, "failed", error=left) if left else end(run, "passed")
 
 
 def _why_refused(run: Run, verdict: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +209,16 @@ def needs_text(kit: Toolset, name: str) -> str:
     plain = [n.text() for n in needs if n.kind != "once"]
     once = [n.text() for n in needs if n.kind == "once"]
     return " ".join([*plain, *(["|", *once] if once else [])])
+
+
+def limits_text(budget: Mapping[str, Any]) -> str:
+    """The limits as people read them: `20 turns, 40 calls, $0.50, 15 min`."""
+    found = [f"{budget[key]} {key}" for key in ("turns", "calls") if key in budget]
+    if budget.get("usd") not in (None, "none"):
+        found.append(f"${Decimal(str(budget['usd'])):.2f}")
+    if "seconds" in budget:
+        found.append(f"{budget['seconds']:g} s")
+    return ", ".join(found)
 
 
 def _offer(resolved: Resolved, name: str) -> Offer:
