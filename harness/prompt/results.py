@@ -36,7 +36,8 @@ class _Piece:
     def text(self, limit: int, mark: str) -> str:
         if self.attributes is None:
             return self.body
-        room = limit - len(seen.frame(self.attributes, "\n", mark).encode())
+        frame_bytes = len(seen.frame(self.attributes, "", mark).encode())
+        room = limit - frame_bytes - (0 if self.body.endswith("\n") else 1)
         return seen.frame(self.attributes, seen.cut(self.body, max(room, 0), self.pointer), mark)
 
 
@@ -113,6 +114,8 @@ def _observed(op: Operation, state: State, frame: Frame, blob: Blob) -> list[_Pi
     pieces = [_data(out, _source(op, state, frame), f"op:{op.n}", frame.mark)]
     if isinstance(result.get("media"), Mapping):
         pieces[0].body = _image(result["media"], out, frame.mark)
+    elif op.verb == "read" and failed and not out.text and result.get("why"):
+        pieces = []  # there was nothing to read, and the reason says all
     err = seen.output(result.get("err"), blob)
     if failed and err.text:
         pieces.append(_stderr(err, f"tool:{op.tool}" if op.tool else op.verb, op.n, frame.mark))
@@ -162,7 +165,7 @@ def _label(path: str, op: Operation, state: State, frame: Frame) -> str:
     if path.startswith("op:"):
         number = path[3:].partition("/")[0]
         origin = state.ops.get(int(number)) if number.isdecimal() else None
-        if origin is not None and origin.tool:
+        if origin is not None and origin.verb != "read":
             return f"tool:{origin.tool}#{origin.n}"
     return f"file#{op.n}"
 
@@ -178,10 +181,10 @@ def _feedback(
     failing = [check for check in verify.get("checks") or () if check.get("exit") != 0]
     lines = ["not accepted"]
     lines += [f"missing: {item['name']}{_why(item)}" for item in verify.get("missing") or ()]
-    lines += [_failing(check) for check in failing]
+    lines += [_failing(check, state.ops.get(check.get("op", 0))) for check in failing]
     pieces = [_Piece(marked(seen.clean("\n".join(lines)), frame.mark))]
     for check in failing:
-        op = state.ops.get(check["op"]) if isinstance(check.get("op"), int) else None
+        op = state.ops.get(check.get("op", 0))
         if op is not None and op.result is not None:
             pieces += _check_output(op, str(check.get("name", op.tool)), frame, blob)
     return pieces
@@ -191,10 +194,15 @@ def _why(item: Mapping[str, Any]) -> str:
     return f" ({item['why']})" if item.get("why") else ""
 
 
-def _failing(check: Mapping[str, Any]) -> str:
+def _failing(check: Mapping[str, Any], op: Operation | None) -> str:
     if check.get("exit") in (1, 10):
         return f"check {check['name']}: {'rejected' if check['exit'] == 1 else 'a person has to answer'}"
-    return f"check {check['name']} is broken (exit {check.get('exit')})"
+    how = f"exit {check['exit']}" if check.get("exit") is not None else "no exit"
+    if op is not None and op.code:
+        how = ": ".join([op.code, "; ".join(op.reasons)] if op.reasons else [op.code])
+    elif op is not None and op.result and op.result.get("why"):
+        how = str(op.result["why"])
+    return f"check {check['name']} is broken ({how})"
 
 
 def _check_output(op: Operation, name: str, frame: Frame, blob: Blob) -> list[_Piece]:

@@ -49,7 +49,7 @@ class Transcript:
         if kind == "model.start":
             self._freeze(state)
         elif kind == "model.reply":
-            self._reply(data)
+            self._reply(data, state)
         elif kind == "model.fail":
             self._failed += data.get("reason") not in _UNANSWERED
         elif kind == "note":
@@ -79,7 +79,9 @@ class Transcript:
         )
         return replace(made, bytes=len(provider_body(made)))
 
-    def _reply(self, data: Mapping[str, Any]) -> None:
+    def _reply(self, data: Mapping[str, Any], state: State) -> None:
+        if data.get("provider"):  # the caller is the model: no request went out, yet the turns are the same
+            self._freeze(state)
         self.turns.append(Replied(data["dialect"], self._plain(data["content"])))
         named = self._plain(data["calls"])
         self._calls = tuple(Call(c["op"], c["id"], c["verb"], bool(c.get("implicit"))) for c in named)
@@ -91,7 +93,7 @@ class Transcript:
         return json.loads(self.blob(value)) if isinstance(value, Mapping) else value
 
     def _say(self, data: Mapping[str, Any], state: State) -> None:
-        asked = state.ops.get(data.get("answers") or 0)
+        asked = state.open_ops.get(data.get("answers") or 0)
         if asked is None or asked.verb != "ask":  # the answer to an `ask` is the result of that call
             self._words.append(said(data["text"], self.blob))
 
