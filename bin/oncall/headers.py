@@ -73,13 +73,13 @@ def _plain(line: str) -> Parsed:
     while at < len(line):
         space = _SPACE.match(line, at) if dated or level else None
         at = space.end() if space else at
-        again = _time_again(line, at) if dated else None
+        again = _time_again(line, at) if dated and level is None and not component else None
         if again:
             time, at = (again[0] if clock.dated(again[0]) or not clock.dated(time) else time), again[1]
             continue
-        found = _LEVEL.match(line, at)
-        if found and not (level and found["aligned"]):
-            level = level or _LEVELS[(found["boxed"] or found["upper"] or found["aligned"]).lower()]
+        found = _LEVEL.match(line, at) if level is None else None
+        if found:
+            level = _LEVELS[(found["boxed"] or found["upper"] or found["aligned"]).lower()]
             at = found.end()
             glued = _GLUED.match(line, at) if found.group().endswith(":") else None
             if glued:
@@ -97,7 +97,7 @@ def _plain(line: str) -> Parsed:
 
 def _element(line: str, at: int, level: str | None, component: str) -> tuple[int | None, str | None, str]:
     """Consume one header element at `at`; (None, …) when the message starts here."""
-    for pattern in (_BOX, _NUMBER, _STREAM, _SOURCE):
+    for pattern in (_BOX, _SOURCE, _STREAM, _NUMBER)[:2 if component else 4]:
         match = pattern.match(line, at)
         if match:
             return match.end(), level, component
@@ -134,11 +134,12 @@ def _first_time(line: str, at: int) -> tuple[float | None, str | None, int] | No
 
 
 def _time_again(line: str, at: int) -> tuple[float | None, int] | None:
-    """A second, fuller time soon after the first, as in logs that write the epoch, a host and then the clock."""
-    match = clock.TIME.search(line, at, at + 60)
-    if not match or match.lastgroup in ("unix", "hour") or match.start() - at > 32:
-        return None
-    if len(line[at:match.start()].split()) > 1 or (match.start() > at and line[match.start() - 1] != " "):
+    """A second, fuller time here or after one word, as in logs that write the epoch, a host and then the clock."""
+    match = clock.TIME.match(line, at)
+    if not match:
+        space = line.find(" ", at, at + 32)
+        match = clock.TIME.match(line, space + 1) if space > at else None
+    if not match or match.lastgroup in ("unix", "hour"):
         return None
     return None if match.lastgroup == "date" else clock.seconds(match), match.end()
 

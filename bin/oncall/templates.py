@@ -35,7 +35,7 @@ def words(message: str, cache: dict[str, str]) -> Words:
         elif not word.isalpha():
             masked = cache.get(word)
             if masked is None:
-                masked = _mask(word)
+                masked = mask(word)
                 if len(cache) < 200_000:
                     cache[word] = masked
             word = masked
@@ -49,7 +49,8 @@ def _is_date(after: list[str]) -> bool:
     return bool(after) and (after[0] in _DATES or after[0][0].isdigit())
 
 
-def _mask(word: str) -> str:
+def mask(word: str) -> str:
+    """One word with its values replaced by `<*>`."""
     if "/" in word and (word.count("/") > 1 or word.startswith("/")):
         return _path(word)
     pieces = _PIECES.split(word)
@@ -61,7 +62,7 @@ def _path(word: str) -> str:
     head, slash, rest = word.partition("/")
     tail = len(rest) - len(rest.rstrip(",;:.)]}'\""))
     end = rest[len(rest) - tail:] if tail else ""
-    return _RUN.sub(ANY, (_mask(head) if head and not head.endswith(":") else head) + ANY + end)
+    return _RUN.sub(ANY, (mask(head) if head and not head.endswith(":") else head) + ANY + end)
 
 
 def _piece(piece: str) -> str:
