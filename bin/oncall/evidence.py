@@ -53,7 +53,7 @@ def of_files(paths: list[str]) -> list[Result]:
                 text = stream.read()
         except (OSError, UnicodeDecodeError) as error:
             stop(MISSING, f"cannot read {path}: {error}", "name a file with the output of a tool")
-        data = _object(text)
+        data = parsed(text)
         if data is None:
             stop(BAD_DATA, f"{path} holds no JSON object", "give the output of check-pods, search-logs and the like")
         tool = str(data.get("tool") or os.path.basename(path).split(".")[0])
@@ -74,7 +74,7 @@ def events(run: str) -> list[dict[str, Any]]:
     """The whole lines of a run's journal; none when there is no journal."""
     try:
         with open(os.path.join(run, "events.jsonl"), encoding="utf-8", errors="replace") as stream:
-            lines = [_object(line) for line in stream]
+            lines = [parsed(line) for line in stream]
     except OSError:
         return []
     return [line for line in lines if line is not None]
@@ -103,7 +103,7 @@ def outputs(run: str, depth: int = 0) -> list[tuple[int, str, dict[str, Any], st
 def _walk(run: str, depth: int) -> list[Result]:
     results = []
     for _, tool, decision, out in outputs(run, depth):
-        data = _object(out)
+        data = parsed(out)
         if tool and data is not None and "evidence" in data and decision.get("effect", "read") == "read":
             results.append(Result(tool, json.dumps(decision.get("argv"), ensure_ascii=False), data))
     return results
@@ -123,7 +123,8 @@ def _content(run: str, out: Any) -> str:
         return ""
 
 
-def _object(text: str) -> dict[str, Any] | None:
+def parsed(text: str) -> dict[str, Any] | None:
+    """The JSON object that a text is, or None."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
