@@ -35,14 +35,22 @@ def _of_logs(facts: Facts, main: list[Fact], after: str) -> str:
     where = findings.endpoint(main + findings.related(facts, main))
     lead = f"no contact with {where}; " if where else ""
     shown = main[:2]
-    room = max(24, (LINE - len(lead) - len(after)) // len(shown) - 9)
-    said = ", ".join(f"{clip(_plain(group), room)} ({group['count']:,}x)" for group in shown)
+    room = max(24, (LINE - len(lead) - len(after)) // len(shown) - len(shown) * 4 - 2)
+    said = ", ".join(f"{_brief(_plain(group), room)} ({group['count']:,}x)" for group in shown)
     return clip(lead + said + after, LINE + 30)
+
+
+def _brief(text: str, room: int) -> str:
+    """At most `room` characters, cut between words."""
+    if len(text) <= room:
+        return text
+    head = text[:room - 1]
+    return (head.rsplit(" ", 1)[0] if " " in head[room // 2:] else head).rstrip(" .,:;") + "…"
 
 
 def _plain(group: Fact) -> str:
     """A group's text up to its first long gap, without a closing stop: what the lines have in common."""
-    text = group["text"]
+    text = group["text"].lstrip("<*>:,. ")
     head = text.split(" <*>")[0] if len(text.split(" <*>")[0]) >= 16 else text
     return head.rstrip(" .,:;")
 
@@ -50,13 +58,15 @@ def _plain(group: Fact) -> str:
 def _thin(facts: Facts) -> bool:
     """A few failing lines among many are not what is going wrong."""
     total = sum(group["count"] for group in facts.failing)
-    return total <= 2 and facts.lines >= 500 and not any(group["grade"] == "fatal" for group in facts.failing)
+    rare = all(group["count"] <= 3 and group["grade"] != "fatal" for group in facts.failing)
+    return rare and 0 < total * 100 <= facts.lines
 
 
 def _nothing(facts: Facts) -> str:
     if facts.failing:
         group = facts.failing[0]
-        return clip(f"little stands out; {plural(group['count'], 'failing line')} of {facts.lines:,}: {_plain(group)}", LINE)
+        total = sum(group["count"] for group in facts.failing)
+        return _brief(f"little stands out, {plural(total, 'failing line')} of {facts.lines:,}: {_plain(group)}", LINE + 20)
     if facts.lines:
         return f"nothing abnormal stands out in {plural(facts.lines, 'log line')}"
     looked = sorted(set(facts.looked) - {"lookup-runbook", "search-logs"})
@@ -152,14 +162,16 @@ def _books(facts: Facts, main: list[Fact]) -> list[Fact]:
 
 def _line(facts: Facts, group: Fact) -> str:
     """One group: text, how many, when, whether it goes on, where."""
-    text = f"{clip(group['text'], 120)}: {plural(group['count'], 'line')}"
+    said = " ".join(word if len(word) < 60 else word[:40] + "…" for word in group["text"].split())
+    text = f"{clip(said, 120).rstrip(' .:')}: {plural(group['count'], 'line')}"
     text += f" ({group['level']})" if group.get("level") else ""
     start, end = clock.parse(group.get("start") or ""), clock.parse(group.get("end") or "")
     if start is not None and end is not None:
         text += f", {_when(start, end)}"
     text += _goes_on(facts, group, end)
     last = group.get("last", "")
-    until = f" to {facts.reference(last)}" if group["count"] > 1 and last else ""
+    same = last.split("#")[0] == group["source"].split("#")[0]
+    until = f" to {last.split('#')[1] if same else facts.reference(last)}" if group["count"] > 1 and last else ""
     return f"{text} [{group['id']}] {facts.reference(group['source'])}{until}"
 
 
@@ -172,7 +184,8 @@ def _when(start: float, end: float) -> str:
 def _goes_on(facts: Facts, group: Fact, end: float | None) -> str:
     closes = [clock.parse(log.get("to") or "") for log in facts.logs]
     close = max((time for time in closes if time is not None), default=None)
-    return ", still going on" if end is not None and close is not None and group["count"] > 9 and close - end < 60 else ""
+    lasting = group.get("grade") in findings.FAILING and group["count"] > 9
+    return ", still going on" if lasting and end is not None and close is not None and close - end < 60 else ""
 
 
 def _looked(facts: Facts) -> list[str]:
