@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
+MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _MON = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _CLOCK = r"(?P<{0}h>\d\d?(?=:)|\d\d):?(?P<{0}m>\d\d?(?=:)|\d\d):?(?P<{0}s>\d\d?(?=:)|\d\d)(?P<{0}f>[.,:]\d+)?"
 _FORMS = (

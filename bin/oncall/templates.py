@@ -17,7 +17,7 @@ _PIECES = re.compile(r"([\s=:,;()\[\]{}<>\"'|@#]+)")
 _PREFIX = re.compile(r"([A-Za-z]{2,}[_-]?)(?=[\d_.-]*\d)")
 _HEX = re.compile(r"(?:0x)?[0-9a-fA-F-]{6,}$")
 _RUN = re.compile(r"<\*>(?:[-+:./,@#=]*<\*>)+")
-_DATES = frozenset("Mon Tue Wed Thu Fri Sat Sun Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split())
+_DATES = frozenset(["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun", "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"])
 _EMPTY = frozenset(("()", "[]", "{}", "<>", '""', "''"))
 _NAME = re.compile(r"[A-Za-z_.-]+[=:](?=.)")
 _MAX_WORDS = 120
