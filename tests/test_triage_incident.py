@@ -106,9 +106,9 @@ def test_the_verifier_accepts_what_the_run_holds_and_nothing_else(tmp_path: Path
     run = str(journal(tmp_path, outputs, list(LOOKS)))
     answer = tool("write-report", cwd=tmp_path, HARNESS_RUN=run).stdout
     assert tool("check-report", cwd=tmp_path, text=answer, HARNESS_RUN=run).returncode == 0
-    for wrong, says in (("search-logs.E99", "search-logs.E99"), ("payments-worker.log#L9999", "#L9999"), ("9.E1", "9.E1")):
+    for wrong in ("search-logs.E99", "payments-worker.log#L9999", "9.E1"):
         done = tool("check-report", cwd=tmp_path, text=f"{answer}\nsee [{wrong}]\n", HARNESS_RUN=run)
-        assert done.returncode == 1 and says in done.stdout
+        assert done.returncode == 1 and wrong in done.stdout
 
 
 def test_evidence_of_a_child_run_counts(tmp_path: Path, outputs: dict[str, str]) -> None:
@@ -122,7 +122,7 @@ def test_evidence_of_a_child_run_counts(tmp_path: Path, outputs: dict[str, str])
     assert tool("check-report", cwd=tmp_path, text=text, HARNESS_RUN=str(parent)).returncode == 0
 
 
-@pytest.mark.parametrize("sample", sorted((SKILL / "evals").glob("*/*")), ids=lambda path: f"{path.parent.name}/{path.name}")
+@pytest.mark.parametrize("sample", sorted((SKILL / "evals").glob("*/*")), ids=lambda path: path.name)
 def test_the_samples_are_judged_as_they_should(sample: Path, tmp_path: Path) -> None:
     done = tool("check-report", cwd=tmp_path, text=sample.read_text())
     assert done.returncode == (0 if sample.parent.name == "accept" else 1), done.stdout

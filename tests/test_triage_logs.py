@@ -53,7 +53,8 @@ def real(name: str) -> Path:
 
 def test_hadoop_names_the_lost_resource_manager_and_the_lease(tmp_path: Path) -> None:
     lines = triage(tmp_path, real("Hadoop.log"))
-    assert "msra-sa-41:8030" in lines[0] and "ERROR IN CONTACTING RM" in lines[0] and "Failed to renew lease" in lines[0]
+    for said in ("msra-sa-41:8030", "ERROR IN CONTACTING RM", "Failed to renew lease"):
+        assert said in lines[0]
     assert lines[1] == "Next: nc -vz msra-sa-41 8030"
     assert any("Hadoop.log#L923" in line for line in lines)
     assert "Retrying connect" in (tmp_path / "triage-report.md").read_text()
@@ -139,7 +140,8 @@ def test_since_match_and_request_narrow(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("level", "message", "grade"), [
-    (None, "job ended with 0 errors", 0), (None, "no errors, 0 failed, error: none", 0), ("info", "connection refused", 1),
+    (None, "job ended with 0 errors", 0), (None, "no errors, 0 failed, error: none", 0),
+    ("info", "connection refused", 1),
     (None, "connection refused", 3), ("warn", "cache is cold", 2), ("warn", "failed to open", 3), ("error", "x", 3),
     ("fatal", "x", 4), ("info", '"GET /errors/failed HTTP/1.1" 200', 0), (None, '"GET / HTTP/1.1" 503 12', 3),
     ("info", "parity error corrected", 0), (None, "page of 500 items", 0)])
