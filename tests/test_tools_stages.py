@@ -122,7 +122,7 @@ def test_case_26_one_equals_sign_is_no_comparison(tmp_path: Path) -> None:
         ("stages: {a: {run: count}}", "stage a has no list of words to run"),
         ("stages: {a: {needs: []}}", "stage a has no list of words to run"),
         ("stages: {a: {run: [[count]]}}", "a list or mapping stands where text should"),
-        ("stages: {a: {run: [free, '${x y}']}}", "${x y} is no reference"),
+        ("stages: {a: {run: [free, '${x y}']}}", "'${x y}' is no reference"),
         ("stages: {a: {run: [count], needs: b}}", "needs of stage a is no list"),
         ("stages: {a: {run: [count], as: inputs}}", "as is no name"),
         ("stages: {a: {run: [cuont]}}", "stage a runs cuont, which is no tool; near: count"),
@@ -298,4 +298,5 @@ def test_any_bytes_below_the_header_are_read(tmp_path_factory: pytest.TempPathFa
     tool = read_tool(path, "any")
     made = read_pipeline(tool)
     assert made.stages or made.findings
-    check_pipeline(made, tool, resolve)
+    for finding in check_pipeline(made, tool, resolve):
+        assert finding.fix and "\n" not in finding.text()

@@ -1,4 +1,4 @@
-"""Results of tools → the facts a report reasons about: log groups, pods, lag, deploys, runbooks, each with its number."""
+"""Results of tools → the facts a report reasons about: log groups, pods, lag, deploys, runbooks, each numbered."""
 
 from __future__ import annotations
 

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from harness.tools.notation import shown
+
 FAILED_FIELDS = ("stage", "class", "err")
 _REF = re.compile(r"\$\{([a-z0-9-]+)((?:\.[^.{}\s]+)*)\}")
 _WHEN = re.compile(r"(\$\{[^{}]*\})\s*(?:(==|!=)\s*'([^']*)'|(in)\s*\[\s*('[^']*'(?:\s*,\s*'[^']*')*)\s*\]|(exists))")
@@ -91,7 +93,7 @@ def read_word(text: str, line: int = 1) -> Word:
         parts.append(text[at:])
     for part in parts:
         if isinstance(part, str) and "${" in part:
-            raise BadExpression(f"{part[part.index('${') :]} is no reference, such as ${{stage.field}}")
+            raise BadExpression(f"{shown(part[part.index('${') :])} is no reference, such as ${{stage.field}}")
     return Word(text, tuple(parts), line)
 
 
@@ -101,7 +103,7 @@ def read_when(text: str) -> When:
     ref = _REF.fullmatch(found[1]) if found else None
     if found is None or ref is None:
         wanted = "${x} == 'v', ${x} != 'v', ${x} in ['v', 'w'] or ${x} exists"
-        raise BadExpression(f"when: {text.strip()} is not one comparison, which is {wanted}")
+        raise BadExpression(f"when: {shown(text.strip())} is not one comparison, which is {wanted}")
     if found[6]:
         return When(_ref(ref), "exists", (), text)
     if found[4]:

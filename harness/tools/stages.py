@@ -12,6 +12,7 @@ from harness.errors import Finding, near_text
 from harness.tools import Tool
 from harness.tools.block import HEAD_BYTES, read_block
 from harness.tools.expression import BadExpression, When, Word, read_when, read_word
+from harness.tools.notation import shown
 
 MAX_BYTES = 1024 * 1024
 RESERVED = ("inputs", "failed")
@@ -127,16 +128,16 @@ class _Reader:
             self.wrong(node.line, f"{what} holds no keys", "write KEY: VALUE")
             return {}
         for key, line in node.duplicates:
-            self.wrong(line, f"{key} is given twice in {what}", "remove one of them")
+            self.wrong(line, f"{shown(key)} is given twice in {what}", "remove one of them")
         for key in node.value:
             if known is not None and key not in known:
                 fix = f"use one of {', '.join(known)}, or remove it"
-                self.wrong(node.key_lines[key], f"unknown key {key} in {what}{near_text(key, known)}", fix)
+                self.wrong(node.key_lines[key], f"unknown key {shown(key)} in {what}{near_text(key, known)}", fix)
         return {key: child for key, child in node.value.items() if known is None or key in known}
 
     def stage(self, name: str, node: Node, line: int) -> Stage | None:
         if not _NAME.fullmatch(name) or name in RESERVED:
-            self.wrong(line, f"{name} cannot be the name of a stage", "use letters a-z, digits and -")
+            self.wrong(line, f"{shown(name)} cannot be the name of a stage", "use letters a-z, digits and -")
             return None
         keys = self.mapping(node, f"stage {name}", _KEYS)
         run = self.words(name, keys.get("run"), line)
@@ -198,7 +199,7 @@ class _Reader:
                 made[name] = reducer
             else:
                 fix = "write append, union: FIELD, one or last"
-                self.wrong(child.line, f"merge of {name} is no known reducer{_near_reducer(child)}", fix)
+                self.wrong(child.line, f"merge of {shown(name)} is no known reducer{_near_reducer(child)}", fix)
         return made
 
 

@@ -11,6 +11,7 @@ from harness.errors import Finding, near_text
 from harness.tools import Tool
 from harness.tools.arguments import parse
 from harness.tools.expression import FAILED_FIELDS, Ref, Word
+from harness.tools.notation import shown
 from harness.tools.stages import RESERVED, Pipeline, Stage, bad_pipeline
 
 Resolve = Callable[[str], Tool | Literal["worker"] | None]
@@ -113,14 +114,14 @@ def _command(stage: Stage, resolve: Resolve, known: Sequence[str]) -> Iterator[_
         return
     first, line = stage.run[0], stage.run[0].line
     if first.refs:
-        yield line, f"stage {stage.name} begins with {first.text}, which is no fixed name", "begin with a tool"
+        yield line, f"stage {stage.name} begins with {shown(first.text)}, which is no fixed name", "begin with a tool"
     elif first.text == "harness":
         if len(stage.run) < 2 or stage.run[1].text != "prompt":
             yield line, f"stage {stage.name} runs harness with another word than prompt", "write [harness, prompt, ...]"
     elif (target := resolve(first.text)) is None:
         near = near_text(first.text, known)
-        fix = f"correct it, or create bin/{first.text}"
-        yield line, f"stage {stage.name} runs {first.text}, which is no tool{near}", fix
+        fix = "correct the name, or create that tool"
+        yield line, f"stage {stage.name} runs {shown(first.text)}, which is no tool{near}", fix
     elif target != "worker":
         yield from _tool_command(stage, target)
 
@@ -157,7 +158,7 @@ def _shared_names(pipeline: Pipeline) -> Iterator[_Problem]:
         earlier.add(stage.as_name)
     for name in pipeline.merge:
         if name not in earlier:
-            message = f"merge names {name}, as which no stage is kept{near_text(name, earlier)}"
+            message = f"merge names {shown(name)}, as which no stage is kept{near_text(name, earlier)}"
             yield pipeline.stages[0].line if pipeline.stages else 1, message, "correct or remove it"
 
 
