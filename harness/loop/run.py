@@ -44,7 +44,7 @@ class Said:
 
 
 class Ask(Protocol):
-    """Somebody at a terminal. `elsewhere` is looked at while waiting: True closes the prompt, the word came otherwise."""
+    """Somebody at a terminal. `elsewhere` is looked at while waiting: True closes the prompt, the word is there."""
 
     def approve(self, request: dict[str, Any], elsewhere: Callable[[], bool]) -> Said: ...
 
@@ -61,6 +61,7 @@ class ChildEnd:
     why: str
     spent: Mapping[str, int]
     hint: str = ""
+    ms: int = 0
 
 
 @dataclass(slots=True)

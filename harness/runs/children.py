@@ -88,8 +88,8 @@ class Family:
             pins(tool_pins(kit.tools), resolved), str(worker.file),
         )  # fmt: skip
         run = self._open(parent, folder, kit, order, known)
-        family = Family(self.world, self.catalog, worker, tuple(skill_places(self.catalog, worker)), self.ref, self.open_model)
-        run.begin_child = family.begin
+        places = tuple(skill_places(self.catalog, worker))
+        run.begin_child = Family(self.world, self.catalog, worker, places, self.ref, self.open_model).begin
         try:
             assert self.ref is not None
             body = substitute(worker.body, "(goal, see task)", {k: f"(input {k}, see task)" for k in values})
@@ -197,7 +197,12 @@ def ended(run: Run, stop: Stop) -> ChildEnd:
     end = run.state.end or {}
     output = _text(run.folder, end.get("answer")) if stop.name == "passed" else b""
     hint = (run.state.park or {}).get("hint", "") if stop.parked else ""
-    return ChildEnd(stop, output, error_class_of(end), end.get("error", ""), _numbers(spent_of(run.state)), hint)
+    spent = spent_of(run.state)
+    return ChildEnd(stop, output, error_class_of(end), end.get("error", ""), _numbers(spent), hint, active_ms(run.state))
+
+
+def active_ms(state: State) -> int:
+    return state.spent.active_ms
 
 
 def error_class_of(end: dict[str, Any]) -> str:
