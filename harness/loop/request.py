@@ -1,4 +1,4 @@
-"""One request to the model, journaled on both sides. A failure is an event, and its meaning for the run is said here."""
+"""One request to the model, journaled on both sides. A failure is an event; its meaning for the run is said here."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def ask_model(run: Run) -> Stop | None:
     if isinstance(reply, Failure):
         return _failed(run, reply, prompt)
     if reply.stop in CUT:
-        return _failed(run, Failure(reply.stop, *CUT[reply.stop], reply.text or f"the reply stopped by {reply.stop}"), prompt)
+        message = reply.text or f"the reply stopped by {reply.stop}"
+        return _failed(run, Failure(reply.stop, *CUT[reply.stop], message), prompt)
     run.append("model.reply", _reply_data(run, reply, prompt, scheme))
     return None
 
@@ -41,7 +42,8 @@ def _journal_request(run: Run, prompt: Prompt) -> None:
     fields: dict[str, Any] = {
         "model": run.model.ref.text if run.model else "", "context": prompt.context,
         "parts": [[part.id, part.sha, part.bytes] for part in prompt.parts],
-        "prefix": prefix_digest(prompt)[:12], "body": hashlib.sha256(body).hexdigest()[:12], "bytes": len(body), "estimate": -(-len(body) // 3),
+        "prefix": prefix_digest(prompt)[:12], "body": hashlib.sha256(body).hexdigest()[:12], "bytes": len(body),
+        "estimate": -(-len(body) // 3),
         "max_tokens": prompt.max_tokens, "usd": 0,
     }  # fmt: skip
     changed = {key: value for key, value in fields.items() if run.last_request.get(key, ...) != value}

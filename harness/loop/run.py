@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from harness.errors import HarnessError
 from harness.events.clock import Clock
 from harness.events.fold import apply
 from harness.events.io import IO
@@ -192,7 +193,7 @@ class Run:
     def tool_digest(self, tool: Tool) -> str:
         try:
             return digest(tool.path)
-        except OSError:
+        except HarnessError:
             return ""
 
     def fit_argv(self, argv: Sequence[str]) -> Any:

@@ -180,7 +180,7 @@ def _descendant_has_word(folder: Path, known: State) -> bool:
 
 def _text(folder: Path, value: object) -> bytes:
     if isinstance(value, dict) and isinstance(value.get("blob"), str):
-        return (folder / "blobs" / value["blob"]).read_bytes()
+        return bytes((folder / "blobs" / value["blob"]).read_bytes())
     return str(value or "").encode()
 
 
@@ -197,12 +197,8 @@ def ended(run: Run, stop: Stop) -> ChildEnd:
     end = run.state.end or {}
     output = _text(run.folder, end.get("answer")) if stop.name == "passed" else b""
     hint = (run.state.park or {}).get("hint", "") if stop.parked else ""
-    spent = spent_of(run.state)
-    return ChildEnd(stop, output, error_class_of(end), end.get("error", ""), _numbers(spent), hint, active_ms(run.state))
-
-
-def active_ms(state: State) -> int:
-    return state.spent.active_ms
+    spent, ms = _numbers(spent_of(run.state)), run.state.spent.active_ms
+    return ChildEnd(stop, output, error_class_of(end), end.get("error", ""), spent, hint, ms)
 
 
 def error_class_of(end: dict[str, Any]) -> str:

@@ -67,7 +67,7 @@ def tool_pins(tools: Mapping[str, Tool]) -> dict[str, str]:
     for name, tool in tools.items():
         try:
             found[name] = digest(tool.path)
-        except OSError:
+        except HarnessError:
             found[name] = ""
     return found
 
