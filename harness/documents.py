@@ -76,11 +76,11 @@ def _compose(text: str, line: int) -> yaml.Node | None:
     fast = getattr(yaml, "CBaseLoader", None)
     if fast is not None:
         try:
-            return yaml.compose(text, fast)  # type: ignore[no-any-return]
+            return yaml.compose(text, fast)
         except yaml.YAMLError:
             pass  # the pure loader has the last word, with or without the C one
     try:
-        return yaml.compose(text, yaml.BaseLoader)  # type: ignore[no-any-return]
+        return yaml.compose(text, yaml.BaseLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         at = (mark.line + line, mark.column + 1) if mark else (line, 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from typing import Any
@@ -54,7 +53,7 @@ def explain(error: Exception, said: Globals, arguments: list[str]) -> int:
         return tell(usage_error(error), said, usage_line(error))
     from harness.cli.bug import report
 
-    return tell(report(error, arguments), said, traceback=said.verbose > 1 and error or None)
+    return tell(report(error, arguments), said, traceback=error if said.verbose > 1 else None)
 
 
 def tell(error: HarnessError, said: Globals, usage: str | None = None, traceback: Exception | None = None) -> int:
@@ -66,6 +65,8 @@ def tell(error: HarnessError, said: Globals, usage: str | None = None, traceback
 
         print_exception(traceback)
     if said.json:
+        import json
+
         told = {"code": error.exit_code, "message": error.message, "where": error.where, "fix": error.fix}
         print(json.dumps({"error": told}))
     return error.exit_code

@@ -12,6 +12,7 @@ from harness.errors import HarnessError, near_text
 
 F = TypeVar("F", bound=Callable[..., int])
 
+VERBOSE = "print decisions; twice: timings, tracebacks"
 OUTPUTS = ("text", "json", "stream-json")
 
 
@@ -41,7 +42,7 @@ def globals_of(ctx: typer.Context) -> Globals:
 def global_parameters(
     folder: Annotated[str | None, typer.Option("-C", metavar="DIR", help="work as if started in DIR")] = None,
     quiet: Annotated[bool, typer.Option("-q", help="print errors and questions only")] = False,
-    verbose: Annotated[int, typer.Option("-v", count=True, show_default=False, help="print decisions; twice: timings, tracebacks")] = 0,
+    verbose: Annotated[int, typer.Option("-v", count=True, show_default=False, help=VERBOSE)] = 0,
     plain: Annotated[bool, typer.Option("--plain", help="plain lines, no colour, ASCII")] = False,
     no_color: Annotated[bool, typer.Option("--no-color", help="no colour")] = False,
     no_input: Annotated[bool, typer.Option("--no-input", help="never ask; CI implies it")] = False,
