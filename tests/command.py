@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -16,17 +17,16 @@ def clean_env(home: Path, **more: str) -> dict[str, str]:
     return {**kept, "HOME": str(home), "PYTHONPATH": str(ROOT), "TERM": "dumb", **more}
 
 
-def harness(*arguments: str, cwd: Path, stdin: str | bytes | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+def harness(*arguments: str, cwd: Path, stdin: str | None = None, **env: str) -> subprocess.CompletedProcess[str]:
     """One command to its end. Standard input is an open, silent pipe unless given."""
     home = cwd / ".home"
     home.mkdir(exist_ok=True)
     command = [sys.executable, "-m", "harness", *arguments]
     read, write = os.pipe()
     try:
-        given = {"stdin": read} if stdin is None else {"input": stdin if isinstance(stdin, str) else stdin.decode()}
-        return subprocess.run(
-            command, cwd=cwd, env=clean_env(home, **env), capture_output=True, text=True, timeout=60, **given
-        )
+        given: dict[str, Any] = {"stdin": read} if stdin is None else {"input": stdin}
+        environment = clean_env(home, **env)
+        return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=60, **given)
     finally:
         os.close(read)
         os.close(write)

@@ -13,14 +13,13 @@ from harness.cli.app import TABLE
 from harness.cli.options import exit_codes
 from tests.command import ROOT, clean_env, harness
 
-LOADED = "import sys; sys.argv[1:] = {!r}; from harness.cli.main import main; main(); print(*sys.modules, file=sys.stderr)"
+SCRIPT = "import sys; from harness.cli.main import main; main(); print(*sys.modules, file=sys.stderr)"
 COMMANDS = [name.split() for name, row in TABLE.items() if row.target]
 
 
 def modules_of(*arguments: str, cwd: Path) -> set[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", LOADED.format(list(arguments))], cwd=cwd, env=clean_env(cwd), capture_output=True, text=True
-    )
+    command = [sys.executable, "-c", SCRIPT, *arguments]
+    done = subprocess.run(command, cwd=cwd, env=clean_env(cwd), capture_output=True, text=True)
     return set(done.stderr.split())
 
 
