@@ -29,12 +29,12 @@ TABLE: dict[str, Row] = {
     "skills list": Row("skills:list_skills", LOOK, "List the skills that are found here."),
     "skills show": Row("skills:show", LOOK, "Show one skill: its order in sentences, findings, sizes."),
     "skills check": Row("skills:check", LOOK, "Check skills and print the findings."),
-    "skills new": Row("skills:new", LOOK, "Write a new skill that passes the check."),
+    "skills new": Row("skills_new:new", LOOK, "Write a new skill that passes the check."),
     "tools": Row("", LOOK, "Tools: the commands a skill calls."),
     "tools list": Row("tools:list_tools", LOOK, "List the tools that are found here."),
     "tools show": Row("tools:show", LOOK, "Show one tool: usage, arguments, effect."),
     "tools check": Row("tools:check", LOOK, "Check the headers of tools and print the findings."),
-    "tools new": Row("tools:new", LOOK, "Write a new tool with a complete header."),
+    "tools new": Row("tools_new:new", LOOK, "Write a new tool with a complete header."),
 }
 
 PROGRAM = (

@@ -58,3 +58,56 @@ def apply(said: Globals, config: Config) -> None:
     if not said.quiet:
         for warning in config.warnings:
             print(f"warning: {warning}", file=sys.stderr)
+
+
+def bins(at: Place) -> Iterator[Bin]:
+    """Each `bin/` that brings tools, in the order in which a name is looked for."""
+    from harness.tools.discovery import read_bin
+
+    seen: set[Path] = set()
+    for root in at.roots:
+        if root.bin is None or root.bin in seen:
+            continue
+        seen.add(root.bin)
+        tools, findings = read_bin(root.bin, at.project if root.origin == "project" else None)
+        yield Bin(root.bin, root, tools, tuple(findings))
+
+
+def scripts(at: Place) -> Iterator[tuple[Root, Path]]:
+    """The `scripts/` of each skill that is found."""
+    for root in at.roots:
+        for folder in sorted(root.skills.glob("*/scripts")) if root.skills.is_dir() else ():
+            yield root, folder
+
+
+def find_tool(at: Place, name: str) -> Tool:
+    """The tool that a name means here: from the first `bin/` that has it, else a skill's own script. Raises HarnessError."""
+    from harness.tools.discovery import read_bin
+
+    known: list[str] = []
+    for found in bins(at):
+        if name in found.tools:
+            return found.tools[name]
+        known += found.tools
+    for root, folder in scripts(at):
+        tools, _ = read_bin(folder, at.project if root.origin == "project" else None, script=True)
+        if name in tools:
+            return tools[name]
+        known += tools
+    looked = ", ".join(shown(at, root.bin) for root in at.roots if root.bin is not None)
+    raise HarnessError(
+        f"there is no tool {name}{near_text(name, known)}", f"harness tools new {name}", f"looked in {looked}"
+    )
+
+
+def shown(at: Place, path: Path) -> str:
+    """A path as a person knows it: below the project, below `~`, or as it is."""
+    if path.is_relative_to(at.project):
+        return str(path.relative_to(at.project))
+    home = Path(os.path.expanduser("~"))
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
+
+
+def label(at: Place, root: Root, path: Path) -> str:
+    """Where something came from, for a table."""
+    return "shipped" if root.origin == "package" else shown(at, path)
