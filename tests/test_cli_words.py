@@ -1,15 +1,14 @@
-"""Texts, pairs and amounts as typed: whose words they are, and when standard input is read."""
+"""Texts and pairs as typed: whose words they are, and when standard input is read."""
 
 from __future__ import annotations
 
 import io
 import sys
-from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
-from harness.cli.words import Pipe, Words, money, pairs_of, text_of
+from harness.cli.words import Pipe, Words, pairs_of, text_of
 from harness.errors import HarnessError
 
 
@@ -65,10 +64,3 @@ def test_bad_pairs_are_refused_with_a_fix(stdin: io.BytesIO, items: list[str]) -
     with pytest.raises(HarnessError) as caught:
         pairs_of(items, Pipe())
     assert caught.value.fix and caught.value.exit_code == 2
-
-
-def test_money_is_exact() -> None:
-    assert money("0.50") == Decimal("0.50")
-    for text in ("-1", "1e3", "$1", "nan", ""):
-        with pytest.raises(HarnessError):
-            money(text)

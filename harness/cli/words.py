@@ -1,4 +1,4 @@
-"""What is typed, as values: texts and their source, pairs, durations, money. Standard input only where `-` says so."""
+"""What is typed, as values: texts and their source, pairs. Standard input only where `-` says so."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 from typing import Literal
 
@@ -94,10 +93,3 @@ def decoded(data: bytes, name: str) -> str:
     if "\0" in text:
         raise HarnessError(f"{name} holds a NUL byte: it is no text", "give text, or its path")
     return text.removesuffix("\n").removesuffix("\r")
-
-
-def money(text: str) -> Decimal:
-    """`0.50` as US dollars. Raises HarnessError."""
-    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,6})?", text):
-        raise HarnessError(f"{text} is no amount", "write it as 0.50")
-    return Decimal(text)
