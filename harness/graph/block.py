@@ -47,7 +47,8 @@ class _Builder:
     def add(self, targets: list[str], needs: list[Need]) -> None:
         self.edges += len(targets) * len(needs)
         if self.edges > MAX_EDGES:  # two long lists around one colon multiply
-            return self.wrong(needs[0].line, 1, f"more than {MAX_EDGES} dependencies")
+            self.wrong(needs[0].line, 1, f"more than {MAX_EDGES} dependencies")
+            return
         for target in targets:
             known = self.rules.setdefault(target, {})
             for need in needs:
