@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.errors import HarnessError, near_text, nearest
+from harness.tools.notation import parse_duration
 
 MAX_BYTES = 256 * 1024
 Layer = Literal["flag", "env", "project", "user", "default"]
@@ -65,19 +66,10 @@ def whole(low: int, high: int) -> Callable[[Any], int]:
     return read
 
 
-UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
-
-
-def seconds(value: Any) -> float:
-    """`90`, `90s`, `15m`, `2h`, `7d` as seconds."""
-    found = re.fullmatch(r"([0-9]{1,9})([smhd]?)", value) if isinstance(value, str) else None
-    if not found:
-        raise ValueError("a duration such as 90s, 15m, 2h or 7d")
-    return float(int(found[1]) * UNITS[found[2]])
-
-
 def time_limit(value: Any) -> float:
-    if not 1 <= (limit := seconds(value)) <= 86400:
+    """`90`, `90s`, `15m` or `2h` as seconds."""
+    limit = parse_duration(value) if isinstance(value, str) else None
+    if limit is None or not 1 <= limit <= 86400:
         raise ValueError("a duration from 1s to 24h")
     return limit
 
@@ -173,8 +165,6 @@ def unknown_variables(env: Mapping[str, str]) -> tuple[str, ...]:
 
 def read_file(path: Path, layer: Literal["user", "project"], project: Folder) -> dict[str, Setting]:
     """The settings of one file; none where there is no file."""
-    from harness.documents import YamlError, read_yaml  # most commands find no file to read
-
     try:
         data = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
@@ -183,6 +173,8 @@ def read_file(path: Path, layer: Literal["user", "project"], project: Folder) ->
         raise HarnessError(f"cannot read settings: {error.strerror}", "make it a readable file", str(path)) from error
     if len(data) > MAX_BYTES:
         raise HarnessError(f"over {MAX_BYTES // 1024} KiB", "keep settings only in it", str(path))
+    from harness.documents import YamlError, read_yaml  # many commands find no file to read
+
     try:
         document = read_yaml(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:

@@ -51,7 +51,7 @@ class Command(TyperCommand):
     manual: Manual
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        for parameter in self.params:
+        for parameter in self.get_params(ctx):
             spare_validation(parameter)
         return super().parse_args(ctx, args)
 
@@ -61,6 +61,9 @@ class Command(TyperCommand):
             raise HarnessError(f"{ctx.command_path} prints no events", "use --output json")
         enter(said)
         return super().invoke(ctx)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return ["[OPTIONS]", *(p.metavar for p in self.params if p.param_type_name == "argument")]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         write_parameters(self, ctx, formatter)
@@ -72,7 +75,7 @@ class Group(TyperGroup):
     noun: str
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        for parameter in self.params:
+        for parameter in self.get_params(ctx):
             spare_validation(parameter)
         if self.noun:
             args = with_list(args)
@@ -100,7 +103,7 @@ class Group(TyperGroup):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         rows = children(self.noun)
         for panel in dict.fromkeys(row.panel for row in rows.values()):
-            with formatter.section(panel):
+            with formatter.section("Commands" if self.noun else panel):
                 formatter.write_dl([(name, row.line) for name, row in rows.items() if row.panel == panel])
         write_parameters(self, ctx, formatter)
 
@@ -218,11 +221,12 @@ def write_parameters(command: Any, ctx: Any, formatter: Any) -> None:
     shared = [id(parameter) for parameter in common()]
     for parameter in command.get_params(ctx):
         record = parameter.get_help_record(ctx)
-        if record is None:
-            continue
-        own = "Arguments" if parameter.param_type_name == "argument" else "Options"
-        is_shared = id(parameter) in shared or "--help" in parameter.opts
-        sections["Global options" if is_shared else own].append(record)
+        if parameter.param_type_name == "argument":
+            sections["Arguments"].append((parameter.metavar, parameter.help))
+        elif "--help" in parameter.opts:
+            sections["Global options"].append(("-h, --help", "print this page"))
+        elif record is not None:
+            sections["Global options" if id(parameter) in shared else "Options"].append(record)
     for title, records in sections.items():
         if records:
             with formatter.section(title):

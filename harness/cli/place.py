@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -81,7 +80,7 @@ def scripts(at: Place) -> Iterator[tuple[Root, Path]]:
 
 
 def find_tool(at: Place, name: str) -> Tool:
-    """The tool that a name means here: from the first `bin/` that has it, else a skill's own script. Raises HarnessError."""
+    """What a name means here: the first `bin/` that has it, else a skill's own script. Raises HarnessError."""
     from harness.tools.discovery import read_bin
 
     known: list[str] = []
@@ -104,7 +103,7 @@ def shown(at: Place, path: Path) -> str:
     """A path as a person knows it: below the project, below `~`, or as it is."""
     if path.is_relative_to(at.project):
         return str(path.relative_to(at.project))
-    home = Path(os.path.expanduser("~"))
+    home = Path("~").expanduser()
     return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated
 
@@ -42,7 +43,7 @@ Say what a good answer contains, what to look at first, and what to do when a re
 def new(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="its name: small letters and digits, with - between")],
-    tools: Annotated[str, typer.Option("--tools", metavar="A,B", help="its tools, each waiting for the one before")] = "",
+    tools: Annotated[str, typer.Option("--tools", metavar="A,B", help="tools, each waits for the one before")] = "",
 ) -> int:
     """Write skills/NAME/SKILL.md in the project."""
     said = globals_of(ctx)
@@ -65,7 +66,7 @@ def new(
 
 def skill_text(name: str, tools: list[str]) -> str:
     """The file: with tools, each waits for a fresh result of the one before, and the last is required."""
-    block = "\n".join(f"    {second}: {first}" for first, second in zip(tools, tools[1:], strict=False))
+    block = "\n".join(f"    {second}: {first}" for first, second in pairwise(tools))
     if len(tools) == 1:
         block = f"    {tools[0]}:"
     middle = WITH_TOOLS.format(tools=" ".join(tools), block=block, last=tools[-1]) if tools else ""
@@ -79,7 +80,7 @@ def write_new(path: Path, text: str) -> None:
         with open(path, "x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError as error:
-        raise HarnessError(f"{path.parent.name} is there already", "take another name, or edit it", str(path)) from error
+        raise HarnessError("the skill is there already", "take another name, or edit it", str(path)) from error
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise HarnessError(f"cannot write it: {reason}", "make the folder writable", str(path)) from error

@@ -70,7 +70,7 @@ def show(
 @manual("harness tools check", "harness tools check search-logs --strict", codes=(0, 1, 2, 3))
 def check(
     ctx: typer.Context,
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="tools; without: the project's")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="tools; else the project's")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="warnings count as errors")] = False,
 ) -> int:
     """One line a finding; exit 1 if there is an error."""

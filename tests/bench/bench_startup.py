@@ -45,7 +45,7 @@ def project(folder: Path) -> None:
     (folder / "bin").mkdir()
     for number in range(100):
         tool = folder / "bin" / f"item-{number}"
-        tool.write_text("#!/bin/sh\n# @describe One item\n# @option --name! <NAME>  which\n# @meta effect read\necho ok\n")
+        tool.write_text("#!/bin/sh\n# @describe One item\n# @option --name! <NAME>  which\n# @meta effect read\n")
         tool.chmod(0o755)
         skill = folder / "skills" / f"skill-{number}"
         skill.mkdir(parents=True)
