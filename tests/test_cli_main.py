@@ -122,5 +122,21 @@ def test_case_12_a_closed_stdout_ends_a_list_without_a_word(tmp_path: Path) -> N
     assert done.stdout.count("\n") == 1 and not done.stderr
 
 
+def test_a_full_disk_is_said_in_one_line(tmp_path: Path) -> None:
+    line = f"{sys.executable} -m harness tools > /dev/full"
+    done = subprocess.run(["sh", "-c", line], cwd=tmp_path, env=clean_env(tmp_path), capture_output=True, text=True)
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[0] == "error: the output cannot be written: no space left on device"
+    assert "Traceback" not in done.stderr and "Exception" not in done.stderr
+
+
+def test_a_skills_name_typed_as_command_says_how_to_run_it(tmp_path: Path) -> None:
+    skill = tmp_path / "skills" / "late-batch"
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").write_text("---\nname: late-batch\ndescription: Looks at a late batch.\n---\nLook.\n")
+    done = harness("late-batch", "x", cwd=tmp_path)
+    assert done.returncode == 2 and "fix: harness run late-batch" in done.stderr
+
+
 def test_the_module_and_the_console_script_are_the_same() -> None:
     assert "harness.cli.main:main" in (ROOT / "pyproject.toml").read_text()

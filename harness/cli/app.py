@@ -29,7 +29,7 @@ TABLE: dict[str, Row] = {
     "skills list": Row("skills:list_skills", LOOK, "List the skills that are found here."),
     "skills show": Row("skills:show", LOOK, "Show one skill: its order in sentences, findings, sizes."),
     "skills check": Row("skills:check", LOOK, "Check skills and print the findings."),
-    "skills new": Row("skills_new:new", LOOK, "Write a new skill that passes the check."),
+    "skills new": Row("skills:new", LOOK, "Write a new skill that passes the check."),
     "tools": Row("", LOOK, "Tools: the commands a skill calls."),
     "tools list": Row("tools:list_tools", LOOK, "List the tools that are found here."),
     "tools show": Row("tools:show", LOOK, "Show one tool: usage, arguments, effect."),
@@ -63,7 +63,7 @@ class Command(TyperCommand):
         return super().invoke(ctx)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        return ["[OPTIONS]", *(p.metavar for p in self.params if p.param_type_name == "argument")]
+        return ["[OPTIONS]", *(p.metavar or p.name for p in self.params if p.param_type_name == "argument")]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         write_parameters(self, ctx, formatter)
@@ -141,7 +141,7 @@ def with_list(args: list[str]) -> list[str]:
         if args[at] in ("-h", "--help") or not is_global(args[at]):
             break
         at += 2 if args[at] in VALUED else 1
-    if at < len(args) and (args[at] in ("-h", "--help") or not args[at].startswith("-")):
+    if at > len(args) or (at < len(args) and (args[at] in ("-h", "--help") or not args[at].startswith("-"))):
         return args
     return [*args[:at], "list", *args[at:]]
 
@@ -164,7 +164,14 @@ def unknown_command(noun: str, word: str) -> HarnessError:
 
 
 def is_skill(word: str) -> bool:
-    return False
+    """Whether a skill is called so here. Settings that cannot be read are another command's complaint."""
+    from harness.cli.place import catalog, place
+    from harness.skills.names import named
+
+    try:
+        return bool(named(catalog(place(Globals(quiet=True))), word))
+    except HarnessError:
+        return False
 
 
 def load(name: str, row: Row) -> Command:

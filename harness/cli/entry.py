@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import sys
-from typing import Any
+from typing import Any, TextIO
 
 import typer
 
@@ -13,32 +15,39 @@ from harness.cli.options import Globals
 from harness.errors import HarnessError, near_text
 
 CLOSED_PIPE = 141
+"""What a shell reports of a program that SIGPIPE ended: the reader of a list has seen enough."""
 
 
 def run(arguments: list[str]) -> int:
     """The exit code of the command that `arguments` name. Never raises."""
     said = Globals()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a file's name may hold any bytes
     try:
         code = group("").main(arguments, prog_name="harness", standalone_mode=False, obj=said)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except BrokenPipeError:
-        return closed_pipe()
+        mute(sys.stdout, sys.stderr)
+        return CLOSED_PIPE
     except KeyboardInterrupt:
         return 130
     except Exception as error:  # noqa: BLE001  everything that is left becomes one clear text
         try:
             return explain(error, said, arguments)
         except BrokenPipeError:
-            return closed_pipe()
+            mute(sys.stdout, sys.stderr)
+            return CLOSED_PIPE
 
 
-def closed_pipe() -> int:
-    """The reader has seen enough: leave as a program does that SIGPIPE ended, without Python's complaint at exit."""
+def mute(*streams: TextIO | None) -> None:
+    """Let what is still in a stream's buffer vanish, so that Python does not complain about it when it exits."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
-        os.dup2(nowhere, stream.fileno())
-    return CLOSED_PIPE
+    for stream in streams:
+        if stream is not None:
+            os.dup2(nowhere, stream.fileno())
 
 
 def explain(error: Exception, said: Globals, arguments: list[str]) -> int:
@@ -51,6 +60,11 @@ def explain(error: Exception, said: Globals, arguments: list[str]) -> int:
         return tell(error, said)
     if hasattr(error, "format_message"):  # typer's usage errors have no public class
         return tell(usage_error(error), said, usage_line(error))
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO) and not error.filename:
+        mute(sys.stdout)
+        reason = (error.strerror or str(error)).lower()
+        full = HarnessError(f"the output cannot be written: {reason}", "make room, or write elsewhere", code=3)
+        return tell(full, said)
     from harness.cli.bug import report
 
     return tell(report(error, arguments), said, traceback=error if said.verbose > 1 else None)

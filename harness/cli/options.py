@@ -30,7 +30,7 @@ class Globals:
 
     @property
     def json(self) -> bool:
-        return self.output in ("json", "stream-json")
+        return self.output == "json"
 
 
 def globals_of(ctx: typer.Context) -> Globals:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from harness.cli.options import Globals
@@ -34,6 +36,15 @@ def print_table(said: Globals, header: Sequence[str], rows: Sequence[Sequence[st
     mode = current(flags(said))
     for line in columns(rows, mode.out_width, header, ellipsis="…" if mode.glyphs == "unicode" else "..."):
         print(line)
+
+
+def print_paths(said: Globals, paths: Sequence[Path]) -> None:
+    """Files that were written, as seen from here."""
+    shown = [os.path.relpath(path) for path in paths]
+    if said.json:
+        print_json({"paths": shown})
+    else:
+        print("\n".join(escape(path) for path in shown))
 
 
 def print_findings(said: Globals, findings: Iterable[Finding], checked: str, strict: bool) -> int:

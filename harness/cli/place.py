@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.cli.options import Globals
 from harness.config import Config, load
@@ -14,6 +15,8 @@ from harness.skills import Root
 from harness.skills.discovery import find_project, find_roots
 from harness.tools import Tool
 
+if TYPE_CHECKING:
+    from harness.skills.discovery import Catalog
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -35,7 +38,12 @@ class Bin:
 
 
 def project_root() -> Path:
-    return find_project(Path.cwd())
+    """The folder of the project we are in. Raises HarnessError where the current folder is gone."""
+    try:
+        return find_project(Path.cwd())
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise HarnessError(f"cannot work in the current folder: {reason}", "go to another folder") from error
 
 
 def place(said: Globals, flags: dict[str, tuple[str, str]] | None = None) -> Place:
@@ -45,7 +53,15 @@ def place(said: Globals, flags: dict[str, tuple[str, str]] | None = None) -> Pla
         flags = {"output": (said.output, "--output"), **(flags or {})}
     config = load(project, flags)
     apply(said, config)
-    return Place(project, config, tuple(find_roots(project, config.value("skills.paths"))))
+    paths = [Path(folder) for folder in config.value("skills.paths")]
+    return Place(project, config, find_roots(project, Path.home(), paths))
+
+
+def catalog(at: Place) -> Catalog:
+    """Every skill that is found from here."""
+    from harness.skills.discovery import read_catalog
+
+    return read_catalog(at.project, Path.home(), [Path(folder) for folder in at.config.value("skills.paths")])
 
 
 def apply(said: Globals, config: Config) -> None:
@@ -103,7 +119,7 @@ def shown(at: Place, path: Path) -> str:
     """A path as a person knows it: below the project, below `~`, or as it is."""
     if path.is_relative_to(at.project):
         return str(path.relative_to(at.project))
-    home = Path("~").expanduser()
+    home = Path.home()
     return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, get_args
 import typer
 
 from harness.cli.options import globals_of, manual
-from harness.cli.output import print_json, say
+from harness.cli.output import print_paths, say
 from harness.cli.place import project_root
 from harness.errors import HarnessError, near_text
 from harness.tools import Effect
@@ -89,11 +89,7 @@ def new(
         raise HarnessError(f"{name} {reason}", "use small letters, digits, - . and _, such as check-lag")
     path = project_root() / "bin" / name
     write_script(path, TEMPLATES[lang].format(name=name.split("/")[-1], effect=effect))
-    shown = os.path.relpath(path)
-    if said.json:
-        print_json({"paths": [shown]})
-    else:
-        print(shown)
+    print_paths(said, [path])
     say(said, f"next: edit it, then harness tools check {name}")
     return 0
 
