@@ -1,4 +1,4 @@
-"""The fields of a `SKILL.md` on top level, and from all of them the `Skill`. Resolves no name and reads no other file."""
+"""The fields of a `SKILL.md` on top level, and from all of them the `Skill`. Resolves no name, reads no other file."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class _Reader:
         folder = self.skill.name
         node = self.values.get("name")
         if node is None:
-            self.add("warning", "no-name", "name", f"has no name; the folder's is used, {folder}", f"add name: {folder}")
+            self.add("warning", "no-name", "name", f"has no name; {folder} is used", f"add name: {folder}")
             return ""
         if not isinstance(node.value, str):
             self.add("warning", "name-form", "name", f"name is not text; {folder} is used", f"write name: {folder}")
@@ -95,7 +95,7 @@ class _Reader:
             fix = "use at most 64 of a-z, 0-9 and single dashes"
             self.add("warning", "name-form", "name", f"{name} is no name of the standard's form", fix)
         if unicodedata.normalize("NFKC", name) != unicodedata.normalize("NFKC", folder):
-            self.add("warning", "name-mismatch", "name", f"{name} is not the folder's name, {folder}", "make them equal")
+            self.add("warning", "name-mismatch", "name", f"the folder of {name} is {folder}", "make them equal")
         return name
 
     def _description(self) -> str:
@@ -139,7 +139,7 @@ class _Reader:
         meant = misspelt(key)
         if meant:
             severity: Severity = "error" if meant == "tool-dependencies" or native else "note"
-            self.add(severity, "misplaced-key", key, f"{key} has no meaning on top level", f"put {meant} under metadata")
+            self.add(severity, "misplaced-key", key, f"{key} on top level means nothing", f"put {meant} under metadata")
         elif known := next((name for name in ("metadata", "allowed-tools") if fold(key) == fold(name)), None):
             self.add("error", "misspelt-key", key, f"{key} means {known}", f"write {known}")
         elif key == "hooks":

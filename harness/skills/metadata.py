@@ -223,8 +223,8 @@ def _limit(key: str, value: str) -> str:
         return f"{seconds:.3f}".rstrip("0").rstrip(".")
     if key not in ("usd", "seconds") and re.fullmatch(r"[0-9]{1,18}", value) and int(value) > 0:
         return str(int(value))
-    wanted = {"usd": "a positive decimal", "seconds": "seconds or a duration such as 15m"}.get(key, "a positive integer")
-    raise _Unreadable(f"{key}={value} is not {wanted}")
+    wanted = {"usd": "a positive decimal", "seconds": "seconds or a duration such as 15m"}
+    raise _Unreadable(f"{key}={value} is not {wanted.get(key, 'a positive integer')}")
 
 
 def _inputs(node: Node) -> tuple[Parameter, ...]:

@@ -10,7 +10,7 @@ _LIST = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])(?:[ \t]|$)")
 _RULE = re.compile(r" {0,3}(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})$")
 _OTHER = re.compile(r" {0,3}(?:#{1,6}(?:[ \t]|$)|>|\||</?[A-Za-z][\w-]*(?:[\s/>]|$)|<[!?]|\[[^\]]+\]:[ \t])")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
-_TABLE_LINE = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-*:?[ \t]*)*$")
+MAX_IMAGES = 4096
 _IMAGE = re.compile(r"!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])")
 _LINKED = re.compile(r"\[[ \t]*\](?:\([^)]*\)|\[[^\]]*\])")
 
@@ -44,10 +44,13 @@ def _blocks(body: str) -> list[list[str]]:
 
 
 def _append(blocks: list[list[str]], line: str) -> None:
-    """A heading, a rule or the start of a list ends the paragraph above it."""
+    """A heading, an underline and the start of a list end the paragraph they stand in."""
     if _is_heading(line):
         blocks += [[line], []]
-    elif _LIST.match(line) and blocks[-1] and not _UNDERLINE.match(line):
+    elif blocks[-1] and _UNDERLINE.match(line):
+        blocks[-1].append(line)
+        blocks.append([])
+    elif blocks[-1] and _LIST.match(line):
         blocks.append([line])
     else:
         blocks[-1].append(line)
@@ -76,6 +79,11 @@ def _is_other(block: list[str]) -> bool:
     first = block[0]
     if _INDENTED.match(first) or _LIST.match(first) or _RULE.match(first) or _OTHER.match(first):
         return True
-    if len(block) > 1 and (_UNDERLINE.match(block[-1]) or ("|" in first and _TABLE_LINE.match(block[1]))):
+    if len(block) > 1 and (_UNDERLINE.match(block[-1]) or _is_table(first, block[1])):
         return True
-    return not _LINKED.sub("", _IMAGE.sub("", " ".join(block))).strip()
+    text = " ".join(block)
+    return len(text) < MAX_IMAGES and not _LINKED.sub("", _IMAGE.sub("", text)).strip()
+
+
+def _is_table(head: str, line: str) -> bool:
+    return "|" in head and "-" in line and set(line) <= set("|:- \t")
