@@ -29,6 +29,10 @@ _FORMS = (
 TIME = re.compile("|".join(f"(?P<{name}>{form})" for name, form in _FORMS))
 
 
+_YEARLESS = 63072000
+"""1972-01-01, from where times without a year count."""
+
+
 def days(year: int, month: int, day: int) -> int:
     """Days since 1970-01-01 in the Gregorian calendar."""
     year -= month <= 2
@@ -77,12 +81,13 @@ def dated(moment: float | None) -> bool:
 
 
 def show(moment: float | None, date: bool = False) -> str:
-    """`HH:MM:SS` in UTC, with the date before it on request; empty for None."""
+    """`HH:MM:SS` in UTC, with as much of the date as is known before it on request; empty for None."""
     if moment is None:
         return ""
     import time
 
-    form = "%Y-%m-%d %H:%M:%S" if date and dated(moment) else "%H:%M:%S"
+    known = "%Y-%m-%d " if dated(moment) else "%m-%d " if moment >= _YEARLESS else ""
+    form = (known if date else "") + "%H:%M:%S"
     return time.strftime(form, time.gmtime(moment))
 
 

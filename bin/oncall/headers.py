@@ -36,6 +36,7 @@ _DOTTED = re.compile(r"([A-Za-z_]\w*(?:\.[\w$]+)+)(?=\s)")
 _DASHED = re.compile(r"([\w.$:/-]+) +-+ (?=\S)")
 _ALIGNED = re.compile(r"([A-Za-z]\w*)\s{2,}(?=\S)")
 _PIPED = re.compile(r"([\w.-]+)\|")
+_PIPED_NUMBER = re.compile(r"\d+\|")
 _SOURCE = re.compile(r"[\w./-]+\.\w+:\d+\]\s?")
 _PRIORITY = re.compile(r"<\d{1,3}>(?:1 )?")
 _SHORT = 160
@@ -97,7 +98,7 @@ def _plain(line: str) -> Parsed:
 
 def _element(line: str, at: int, level: str | None, component: str) -> tuple[int | None, str | None, str]:
     """Consume one header element at `at`; (None, …) when the message starts here."""
-    for pattern in (_BOX, _SOURCE, _STREAM, _NUMBER)[:2 if component else 4]:
+    for pattern in (_BOX, _SOURCE, _PIPED_NUMBER, _STREAM, _NUMBER)[:3 if component else 5]:
         match = pattern.match(line, at)
         if match:
             return match.end(), level, component

@@ -11,6 +11,9 @@ MISSING, UNAVAILABLE, BAD_DATA = 66, 69, 65
 def emit(result: dict[str, object]) -> None:
     """Print one object: a key a line, a list item a line, so that people and line-wise readers can follow it."""
     import json
+    import os
+
+    result = {"summary": result.get("summary"), "tool": os.path.basename(sys.argv[0])} | result
 
     def dump(value: object) -> str:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)

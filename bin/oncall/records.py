@@ -134,7 +134,9 @@ def _records(path: str, lines: list[str], skipped: int) -> Iterator[Record]:
         if not line.strip():
             continue
         parsed = headers.split(line)
-        if current is not None and _belongs(line, parsed, timed, trace) and len(current.more) < MOST_CONTINUED:
+        starts = "Traceback (most recent call last)" in line and (current is None or current.level != "error")
+        if current is not None and not starts and len(current.more) < MOST_CONTINUED and _belongs(
+                line, parsed, timed, trace):
             current.more.append(line.strip())
             current.last = number
             trace = trace and line[:1] in " \t"
@@ -143,7 +145,7 @@ def _records(path: str, lines: list[str], skipped: int) -> Iterator[Record]:
             yield current
         timed = timed or parsed[0] is not None
         current = Record(path, number, parsed)
-        trace = "Traceback (most recent call last)" in line
+        trace = starts
     if current is not None:
         yield current
 

@@ -24,12 +24,12 @@ _STRONG = re.compile(
     r"stack ?overflow|\bassert(?:ion)? ?fail|machine check|\bunrecoverable|\babort(?:ed|ing)?\b|\bsevered\b", re.I)
 _MEDIUM = re.compile(
     r"\bfail(?:s|ed|ing|ure|ures)?\b|[a-z]error\b|\berrors?\b|refused|timed[- ]?out|\btimeouts?\b|time-out\b|unreachable|"
-    r"unavailable|\bdenied\b|\blost\b|broken pipe|no route|not responding|\bdisconnect(?:ed)?\b|"
+    r"unavailable|\bdenied\b|\blost\b|broken pipe|no route|not responding|"
     r"\breset by\b|\brejected\b|cannot\b|can't\b|unable to|could ?n[o']t\b|unauthori[sz]ed|forbidden|"
     r"\bdead\b|\bdown\b(?! ?to\b|load|stream|grade)|\bexpired\b|\boverflow|exhaust|\bexceeded\b|\bover limit|"
-    r"\bbreak-?in\b|back-?off|[\" ](?:status[=: ]+)?5\d\d(?=[ ,]|$)", re.I)
+    r"\bbreak-?in\b|back-?off|(?:\" |\bstatus(?: code)?[=: ]+|\bhttp[ /=:])5\d\d(?=[ ,;]|$)", re.I)
 _WEAK = re.compile(
-    r"\bretry|\bretries|\bre-?connect|\bslow\b|\bmissing\b|not found|\binvalid\b|\bunknown\b|\bskip(?:ped|ping)?\b|"
+    r"\bretry|\bretries|\bre-?connect|\bdisconnect|\bslow\b|\bmissing\b|not found|\binvalid\b|\bunknown\b|\bskip(?:ped|ping)?\b|"
     r"\bdelay(?:ed)?\b|\bstale\b|\bdropp(?:ed|ing)\b|\bwarning\b|\bdegraded\b|\bunexpected|\bbad\b|\bdid not\b|"
     r"\bdeprecated\b|\bno such\b|\bkill", re.I)
 _ACCESS = re.compile(r'"(?:GET|POST|PUT|DELETE|HEAD|PATCH|OPTIONS) [^"]*"|https?://\S+')
