@@ -166,10 +166,9 @@ def unknown_command(noun: str, word: str) -> HarnessError:
 def is_skill(word: str) -> bool:
     """Whether a skill is called so here. Settings that cannot be read are another command's complaint."""
     from harness.cli.place import catalog, place
-    from harness.skills.names import named
 
     try:
-        return bool(named(catalog(place(Globals(quiet=True))), word))
+        return bool(catalog(place(Globals(quiet=True))).named(word))
     except HarnessError:
         return False
 

@@ -13,6 +13,7 @@ from harness.cli.output import print_findings, print_json, print_paths, print_ta
 from harness.cli.place import Place, catalog, find_tool, label, place
 from harness.errors import Finding, HarnessError
 from harness.skills import Resolved, Skill
+from harness.skills.body import tokens
 from harness.skills.check import check_skill, describe, resolve
 from harness.skills.discovery import Catalog
 from harness.skills.names import find
@@ -66,10 +67,6 @@ def summary(at: Place, resolved: Resolved) -> dict[str, object]:
         "description": skill.description,
         "path": str(skill.file),
     }
-
-
-def tokens(text: str) -> int:
-    return (len(text.encode()) + 3) // 4
 
 
 def broken(resolved: Resolved) -> Finding | None:
