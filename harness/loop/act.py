@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.events.state import Operation
-from harness.executor import Job, Outcome, environment, run as execute
+from harness.executor import Job, Outcome, environment
+from harness.executor import run as execute
 from harness.loop.gate import repeat_of
 from harness.loop.run import ChildEnd, Run
 from harness.tools import Tool

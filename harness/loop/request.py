@@ -7,8 +7,8 @@ import queue
 import threading
 from typing import Any
 
-from harness.events.log import INLINE, INLINE_LARGE
 from harness.events.line import to_json
+from harness.events.log import INLINE, INLINE_LARGE
 from harness.loop.ending import end, park
 from harness.loop.run import Run, Stop
 from harness.models import Call, Failure, Prompt, Reply

@@ -145,7 +145,7 @@ def ask_people(run: Run) -> None:
         assert ask is not None
         said = ask.approve(shown(run, op, {"number": position, "of": len(waiting)}), lambda: inbox.has_word(run.folder))
         if said.verdict == "quit":
-            run.world.cancel.set(1)
+            run.world.cancel.level = max(1, run.world.cancel.level)
         if said.verdict not in ("allow", "deny"):
             return
         person_decides(run, op, said.verdict, "user", "prompt", said.why or "")
@@ -235,7 +235,7 @@ def _after_verdict(run: Run) -> Stop | None:
     verdict = run.state.verdict or {}
     if verdict.get("ok"):
         return _pass(run)
-    if run.state.question is not None or run.state.finishes < MAX_FINISHES and not _denied(run, verdict):
+    if run.state.question is not None or (run.state.finishes < MAX_FINISHES and not _denied(run, verdict)):
         return None
     if _denied(run, verdict):
         return end(run, "denied")
