@@ -1,0 +1,139 @@
+"""The first line and the last lines of a run, and what a stop means. Every stop has a sentence and a command."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.view.rows import Row, Run, Tree, short, totals
+from harness.view.text import Glyphs, count, duration, money, one_line, plural, width, wrap
+
+MEANING = {
+    "failed": "the answer was not accepted",
+    "declined": "a required tool was never run",
+    "denied": "policy denied a required tool",
+    "budget": "a budget is used up",
+    "no-progress": "the last turns brought nothing new",
+    "interrupted": "it was stopped from outside",
+    "error": "it could not go on",
+    "needs-approval": "a call waits for your approval",
+    "needs-answer": "a question waits for your answer",
+    "unknown-outcome": "a call may or may not have had its effect; only a person can tell",
+    "waiting": "it waits, and can be resumed later",
+    "stopped": "its process is gone; nothing is lost",
+}
+
+
+def first_line(run: Run, glyphs: Glyphs) -> str:
+    """`oncall-triage k3v9  $0.50 · 20 turns · landlock` from the run's start; escaped."""
+    start = run.start
+    level = (start.get("confine") or {}).get("level")
+    parts = [*limits(start.get("budget") or {}), *([f"confinement {level}"] if level == "none" else [level or ""])]
+    text = f" {glyphs.dot} ".join(part for part in parts if part)
+    return one_line(f"{start.get('skill') or 'run'} {short(run.name)}  {text}".rstrip())
+
+
+def limits(budget: dict[str, Any]) -> list[str]:
+    """A budget in words, the two that matter most: money and turns."""
+    words = []
+    if budget.get("usd") is not None:
+        words.append(f"${float(budget['usd']):.2f}")
+    if budget.get("turns") is not None:
+        words.append(plural(int(budget["turns"]), "turn"))
+    return words
+
+
+def stop_of(run: Run, owned: bool = True) -> str:
+    """The stop a run has, `stopped` where its owner is gone without one, else `running`."""
+    ended = run.end or run.park
+    return str(ended["stop"]) if ended else "running" if owned else "stopped"
+
+
+def last_lines(tree: Tree, glyphs: Glyphs, columns: int | None = None, owned: bool = True) -> list[str]:
+    """How the run ended: one line if it passed, else also the stop's meaning and the next commands. Escaped.
+
+    With `columns`, what matters least is left out so that the first line fits; commands are never cut.
+    """
+    run = tree.main
+    stop = stop_of(run, owned)
+    show = f"harness show {short(run.name)}"
+    if stop in ("passed", "running"):
+        return [_account(tree, stop, show, glyphs, columns)]
+    lines = [_account(tree, stop, "", glyphs, columns)]
+    lines += wrap(one_line(meaning(run, stop)), columns or 10_000, "  ")
+    return lines + [f"  next: {one_line(command)}" for command in next_commands(tree, stop)]
+
+
+def _account(tree: Tree, stop: str, command: str, glyphs: Glyphs, columns: int | None) -> str:
+    spent = totals(tree, tree.main)
+    parts = {
+        "stop": f"{stop} in {duration(spent.seconds)}",
+        "turns": plural(spent.turns, "turn") if spent.turns else "",
+        "tokens": f"{count(spent.tokens)} tokens" if spent.tokens else "",
+        "cost": money(spent.nanos, spent.unpriced) if spent.turns else "",
+        "command": command,
+    }
+    for least in ("", "tokens", "turns", "cost"):
+        parts.pop(least, None)
+        line = one_line(f" {glyphs.dot} ".join(filter(None, parts.values())))
+        if columns is None or width(line) <= columns:
+            break
+    return line
+
+
+def meaning(run: Run, stop: str) -> str:
+    """One sentence on a stop, with the particulars that the event gives. Not escaped."""
+    ended = run.end or run.park or {}
+    if stop == "budget" and ended.get("limit"):
+        return f"the budget is used up: {_text(ended['limit'])}"
+    if stop == "error" and ended.get("error"):
+        return _text(ended["error"])
+    sentence = MEANING.get(stop, stop)
+    unmet = "; ".join(map(_text, ended.get("unmet") or ()))
+    return f"{sentence}: {unmet}" if unmet else sentence
+
+
+def _text(value: Any) -> str:
+    """A value of an event as words, whether it is a text or an object with a name and a reason."""
+    if isinstance(value, dict):
+        return " ".join(str(value[key]) for key in ("name", "message", "why", "key", "limit") if value.get(key))
+    return str(value)
+
+
+def next_commands(tree: Tree, stop: str) -> list[str]:
+    """What to type next, most useful first. Not escaped."""
+    run, name = tree.main, short(tree.top)
+    asked = _words(tree, run, name, stop)
+    if asked:
+        return asked
+    hint = (run.park or {}).get("hint")
+    if hint:
+        return [_text(hint)]
+    if stop == "budget":
+        limit = (run.end or {}).get("limit")
+        key = limit if isinstance(limit, str) and limit.isidentifier() else "usd"
+        return [f"harness resume {name} -b {key}=N"]
+    if stop in ("interrupted", "waiting", "stopped"):
+        return [f"harness resume {name}"]
+    if stop in ("no-progress", "declined", "failed"):
+        return [f"harness resume {name} MESSAGE", f"harness show {name}"]
+    return [f"harness show {name}"]
+
+
+def waiting(run: Run) -> list[Row]:
+    """The rows that wait for a person, in call order."""
+    return [row for row in run.rows.values() if row.state == "waiting"]
+
+
+def _words(tree: Tree, run: Run, name: str, stop: str) -> list[str]:
+    """One command for each call that waits for a person, those of child runs under the top run's name."""
+    commands = []
+    for row in waiting(run):
+        child = tree.child(row)
+        if child:
+            commands += _words(tree, child, name, stop)
+        elif row.verb == "ask" or stop == "needs-answer":
+            commands.append(f"harness answer {name} {row.op} TEXT")
+        elif stop == "needs-approval":
+            digest = f" --digest {row.digest[:8]}" if row.digest else ""
+            commands.append(f"harness approve {name} {row.op}{digest}")
+    return commands
