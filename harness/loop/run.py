@@ -75,6 +75,7 @@ class World:
     ask: Ask | None = None
     sinks: list[Callable[[dict[str, Any], bytes, str, int], None]] = field(default_factory=list)
     delta: Callable[[str], None] = field(default=lambda text: None)
+    history: Callable[[Sequence[dict[str, Any]], str, int], None] = field(default=lambda events, run, depth: None)
     child_receipts: Callable[[Path], State | None] = field(default=lambda folder: None)
     parallel: int = 16
     tool_timeout: float = 60.0
@@ -121,6 +122,7 @@ class Run:
         log.sinks.append(self._tell)
         for event in log.events:
             self._take(event)
+        world.history(log.events, log.name, depth)
 
     @property
     def name(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,10 @@ class Options:
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     accept_changes: bool = False
+
+    def without_model(self) -> Options:
+        """The same for a run that goes on with the model it began with."""
+        return replace(self, model=None)
 
 
 @dataclass(slots=True)
