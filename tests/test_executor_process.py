@@ -21,6 +21,7 @@ from harness.tools import Tool
 
 ROOT = Path(__file__).resolve().parents[1]
 MIB = 1 << 20
+OP = f"run-{os.getpid()}/1"
 
 
 def script(folder: Path, text: str, name: str = "tool", mode: int = 0o755) -> Path:
@@ -30,7 +31,7 @@ def script(folder: Path, text: str, name: str = "tool", mode: int = 0o755) -> Pa
     return path
 
 
-def job(path: Path, *args: str, timeout: float = 20, stdin: bytes = b"", op_id: str = "run/1") -> Job:
+def job(path: Path, *args: str, timeout: float = 20, stdin: bytes = b"", op_id: str = OP) -> Job:
     env = environment(op_id=op_id, run=path.parent, out=path.parent, depth=0, passed={}, skill=None)
     return Job((str(path), *args), path.parent, env, timeout, op_id, stdin)
 
@@ -253,7 +254,7 @@ def test_what_the_system_does_not_take_says_why(tmp_path: Path) -> None:
     assert "longer than the system takes" in (attempt(tool, *["x" * 100_000] * 40).why or "")
     assert "NUL byte" in (attempt(tool, "a\0b").why or "")
     assert "no text of this system" in (attempt(tool, "\ud800").why or "")
-    gone = Job((str(tool),), tmp_path / "gone", {}, 5, "run/1")
+    gone = Job((str(tool),), tmp_path / "gone", {}, 5, OP)
     assert f"no such working directory: {tmp_path / 'gone'}" in (run(gone, IO(), Cancel()).why or "")
     assert not (tmp_path / "ran").exists()
 
@@ -278,9 +279,9 @@ def test_24_run_at_the_same_time(tmp_path: Path) -> None:
     """)
     with ThreadPoolExecutor(24) as pool:
         outcomes = list(
-            pool.map(lambda n: run(job(tool, str(n), op_id=f"run/{n}", timeout=60), IO(), Cancel()), range(24))
+            pool.map(lambda n: run(job(tool, str(n), op_id=f"{OP}-{n}", timeout=60), IO(), Cancel()), range(24))
         )
-    assert [(got.exit, got.out) for got in outcomes] == [(n, f"{n} run/{n}\n".encode()) for n in range(24)]
+    assert [(got.exit, got.out) for got in outcomes] == [(n, f"{n} {OP}-{n}\n".encode()) for n in range(24)]
 
 
 def test_a_raising_listener_leaves_nothing_running(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from harness.events.io import IO
 from harness.executor import Cancel, Job, Outcome, environment, kill_tree, run, survivors
 
 ROOT = Path(__file__).resolve().parents[1]
+RUN = f"run-{os.getpid()}"
 
 # Each line leaves a process behind that writes its pid to the file `left`.
 LEAVERS = {
@@ -39,7 +40,7 @@ def script(folder: Path, text: str) -> Path:
     return path
 
 
-def attempt(path: Path, op_id: str = "run/1", timeout: float = 30, cancel: Cancel | None = None) -> Outcome:
+def attempt(path: Path, op_id: str = f"{RUN}/1", timeout: float = 30, cancel: Cancel | None = None) -> Outcome:
     env = environment(op_id=op_id, run=path.parent, out=path.parent, depth=0, passed={}, skill=None)
     return run(Job((str(path),), path.parent, env, timeout, op_id), IO(), cancel or Cancel())
 
@@ -115,8 +116,8 @@ def test_runaways_of_parallel_tools_are_ended_each_with_its_own(tmp_path: Path) 
     quick = [leaver(tmp_path / f"quick-{n}", kind, f"exit {n}") for n, kind in enumerate(kinds)]
     other = subprocess.Popen(["sh", "-c", "sleep 0.5; exit 42"])
     with ThreadPoolExecutor(16) as pool:
-        waiting = pool.submit(attempt, slow, "run/slow")
-        outcomes = list(pool.map(lambda n: attempt(quick[n], f"run/{n}"), range(len(kinds))))
+        waiting = pool.submit(attempt, slow, f"{RUN}/slow")
+        outcomes = list(pool.map(lambda n: attempt(quick[n], f"{RUN}/{n}"), range(len(kinds))))
         late = waiting.result(60)
     assert [got.exit for got in outcomes] == list(range(len(kinds)))
     assert (late.exit, late.out) == (9, b"helped\n")
@@ -143,23 +144,45 @@ def test_more_processes_than_allowed_end_the_tool(tmp_path: Path) -> None:
     tool = script(tmp_path, "#!/bin/bash\nfor n in {1..200}; do sleep 600 & done\nsleep 600\n")
     got = attempt(tool)
     assert (got.signal, got.why) == (signal.SIGKILL, "killed: more than 128 processes")
-    assert not survivors("run/1")
+    assert not survivors(f"{RUN}/1")
 
 
 def test_survivors_are_found_by_their_operation_and_killed(tmp_path: Path) -> None:
     """As after a crash: nobody here started them, and only their environment tells."""
-    env = {"PATH": os.environ["PATH"], "HARNESS_OP_ID": "crashed/3"}
+    op_id = f"{RUN}/crashed-3"
+    env = {"PATH": os.environ["PATH"], "HARNESS_OP_ID": op_id}
     shell = f"cd {tmp_path}; (setsid sh -c 'trap \"\" TERM; echo $$ >left; while :; do sleep 0.1; done' &)"
     subprocess.run(["sh", "-c", shell], env=env, check=True)
-    bystander = subprocess.Popen(["sleep", "600"], env={**env, "HARNESS_OP_ID": "crashed/33"})
+    bystander = subprocess.Popen(["sleep", "600"], env={**env, "HARNESS_OP_ID": f"{op_id}3"})
     while not (tmp_path / "left").exists():
         time.sleep(0.01)
-    assert left(tmp_path) in survivors("crashed/3")
-    assert kill_tree("crashed/3") == []
-    assert survivors("crashed/3") == []
-    assert survivors("crashed/33") == [bystander.pid]
+    assert left(tmp_path) in survivors(op_id)
+    assert kill_tree(op_id) == []
+    assert survivors(op_id) == []
+    assert survivors(f"{op_id}3") == [bystander.pid]
     bystander.kill()
     bystander.wait()
+
+
+TWIN = """
+import sys
+sys.path[:0] = [{root!r}, {tests!r}]
+from pathlib import Path
+from test_executor_tree import attempt
+print(attempt(Path(sys.argv[1]), "twin/1").exit)
+"""
+
+
+def test_an_attempt_does_not_reach_for_the_same_operation_of_another_harness(tmp_path: Path) -> None:
+    """Two copies of one project may well give the same id."""
+    wait = "#!/bin/sh\n: >began; until [ -e ../{}/began ]; do sleep 0.02; done; {}\n"
+    tools = [
+        script(tmp_path / "long", wait.format("short", "sleep 1; exit 6")),
+        script(tmp_path / "short", wait.format("long", "exit 0")),
+    ]
+    code = TWIN.format(root=str(ROOT), tests=str(ROOT / "tests"))
+    twins = [subprocess.Popen([sys.executable, "-c", code, str(tool)], stdout=subprocess.PIPE) for tool in tools]
+    assert [twin.communicate()[0] for twin in twins] == [b"6\n", b"0\n"]
 
 
 def test_killing_where_nothing_is_left_does_nothing() -> None:
@@ -171,9 +194,9 @@ import os, sys
 del os.pidfd_open
 sys.path[:0] = [{root!r}, {tests!r}]
 from pathlib import Path
-from test_executor_tree import attempt, survivors, kill_tree
+from test_executor_tree import RUN, attempt, survivors, kill_tree
 got = attempt(Path({tool!r}), timeout={timeout})
-print(got.exit, got.timed_out, got.out, survivors("run/1"), kill_tree("run/1"))
+print(got.exit, got.timed_out, got.out, survivors(RUN + "/1"), kill_tree(RUN + "/1"))
 """
 
 

@@ -1,8 +1,9 @@
 """The process tree of an attempt: who belongs to it, signalling all of it, and leaving nothing of it behind.
 
-A process belongs to an attempt when it is in the session of the attempt's first process (the leader), when it carries
-the attempt's `HARNESS_OP_ID`, or when it lost its parents, came to this process and is nobody's known child. Where
-there is no `/proc` only the leader's process group is reached. Not a place that starts anything.
+A process belongs to an attempt when it is in the session of the attempt's first process (the leader), when it descends
+from this process and carries the attempt's `HARNESS_OP_ID`, or when it lost its parents, came to this process and is
+nobody's known child. After a crash only the `HARNESS_OP_ID` is left to go by. Where there is no `/proc` only the
+leader's process group is reached. Not a place that starts anything.
 """
 
 from __future__ import annotations
@@ -93,7 +94,19 @@ def _belongs(found: Member, tree: Tree) -> bool:
     if found.session == tree.leader:
         return True
     op_id = _op_id(found.pid)
-    return op_id == tree.op_id or (_came_here(found) and op_id not in _running)
+    if op_id == tree.op_id:
+        return not prepare() or _descends(found.pid)
+    return op_id not in _running and _came_here(found)
+
+
+def _descends(pid: int) -> bool:
+    """True for a descendant of this process, which adopts what its descendants lose."""
+    above = _look(pid)
+    while above and above.parent > 1:
+        if above.parent == os.getpid():
+            return True
+        above = _look(above.parent) or _look(pid)  # a parent that died meanwhile has left its children to another
+    return False
 
 
 def _came_here(found: Member) -> bool:
