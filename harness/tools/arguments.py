@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from harness.errors import nearest
 from harness.tools import Parameter, Tool, Value
 from harness.tools.meta import spelled
-from harness.tools.notation import expected, is_number, parse_duration
+from harness.tools.notation import expected, is_number, parse_duration, shown
 from harness.tools.usage import help_text, refusal, schema, usage
 
 __all__ = [
@@ -23,14 +23,11 @@ __all__ = [
     "parse_duration",
     "refusal",
     "schema",
-    "shown",
     "usage",
     "wants_help",
 ]
 FREE = "args"
 """The one field of a tool that declares no arguments."""
-
-MAX_SHOWN = 80
 
 
 def parse(tool: Tool, args: Sequence[str]) -> tuple[dict[str, Value], list[str]]:
@@ -106,12 +103,6 @@ def check_inputs(parameters: Sequence[Parameter], given: Mapping[str, str]) -> t
             values[parameter.name] = value
         problems += wrong
     return values, problems
-
-
-def shown(text: str) -> str:
-    """A word for a message: as it is, or quoted and escaped when it would not stand as one word; long ones are cut."""
-    cut = text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 1] + "…"
-    return cut if cut and cut.isprintable() and " " not in cut else repr(cut)
 
 
 class _Reader:

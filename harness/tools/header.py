@@ -13,6 +13,7 @@ from harness.errors import Finding, near_text
 from harness.tools import EnvVar, Parameter, Tool
 from harness.tools.block import HEAD_BYTES, TAGS, Block, read_block
 from harness.tools.meta import Meta, Names, read_meta
+from harness.tools.notation import shown
 from harness.tools.parameter import BadTag, Unsupported, read_parameter
 
 MAX_PARAMETERS = 64
@@ -137,7 +138,7 @@ def _read_header(block: Block, file: str) -> _Header:
         elif tag.name in _SUBCOMMAND_TAGS:
             _add_unsupported(header, tag.line, f"@{tag.name}")
         elif tag.name not in TAGS:
-            message = f"@{tag.name} is not known{near_text(tag.name, TAGS)}"
+            message = f"@{shown(tag.name)} is not known{near_text(tag.name, TAGS)}"
             fix = f"use one of {', '.join('@' + known for known in TAGS)}, or remove it"
             header.findings.append(Finding("unknown-tag", "warning", file, tag.line, message, fix))
     _check_order(header)
@@ -219,7 +220,7 @@ def _add_env(header: _Header, tag: _Tag) -> None:
     found = _ENV.fullmatch(tag.text)
     if found is None:
         word = tag.text.split(None, 1)[0] if tag.text else "nothing"
-        header.findings.append(_bad_tag(header, tag.line, f"@env: {word} is no name of a variable"))
+        header.findings.append(_bad_tag(header, tag.line, f"@env: {shown(word)} is no name of a variable"))
         return
     name, required, value, rest = found[1], found[2], found[3], found[4] or ""
     if value:

@@ -11,7 +11,7 @@ from typing import get_args
 
 from harness.errors import Finding, near_text
 from harness.tools import Effect, EnvVar, Parameter, Repeat
-from harness.tools.notation import is_host, parse_duration
+from harness.tools.notation import is_host, parse_duration, shown
 
 DAY = 86400.0
 ONCE = ("effect", "repeat", "timeout", "ttl", "query")
@@ -60,7 +60,7 @@ class Names:
     def need(self, word: str) -> str:
         """`word`, if it is a declared argument. Raises BadValue."""
         if word not in self.arguments:
-            raise BadValue(f"{word} is not declared{near_text(word, self.arguments)}")
+            raise BadValue(f"{shown(word)} is not declared{near_text(word, self.arguments)}")
         return word
 
 
@@ -115,24 +115,24 @@ def _set(made: Meta, key: str, value: str, names: Names) -> None:
 
 def _one_of(word: str, known: Sequence[str]) -> str:
     if word not in known:
-        raise BadValue(f"cannot be {word}{near_text(word, known)}; it is one of {', '.join(known)}")
+        raise BadValue(f"cannot be {shown(word)}{near_text(word, known)}; it is one of {', '.join(known)}")
     return word
 
 
 def _seconds(text: str, least: float, most: float) -> float:
     seconds = parse_duration(text)
     if seconds is None:
-        raise BadValue(f"{text} is no duration, such as 90, 2h or 1d12h")
+        raise BadValue(f"{shown(text)} is no duration, such as 90, 2h or 1d12h")
     if not least <= seconds <= most:
-        raise BadValue(f"{text} is out of range" + (", which is 1s to 24h" if most == DAY else ""))
+        raise BadValue(f"{shown(text)} is out of range" + (", which is 1s to 24h" if most == DAY else ""))
     return seconds
 
 
 def _produced(path: str, names: Names) -> str:
     if path.startswith("/"):
-        raise BadValue(f"{path} is absolute; the path is relative to the workspace")
+        raise BadValue(f"{shown(path)} is absolute; the path is relative to the workspace")
     if ".." in path.split("/"):
-        raise BadValue(f"{path} leaves the workspace")
+        raise BadValue(f"{shown(path)} leaves the workspace")
     for word in _PLACE.findall(path):
         names.need(word)
     return path
@@ -152,14 +152,14 @@ def _need_host(word: str, names: Names) -> None:
     """A host of one word needs its port: without one it cannot be told from a mistyped name."""
     if word.startswith("-") or not is_host(word) or not (set(".:") & set(word) or word == "localhost"):
         known = (*names.arguments, *names.env)
-        raise BadValue(f"{word} is neither host[:port] nor declared{near_text(word, known)}")
+        raise BadValue(f"{shown(word)} is neither host[:port] nor declared{near_text(word, known)}")
 
 
 def _query(text: str, names: Names) -> tuple[str, ...]:
     try:
         words = tuple(shlex.split(text))
     except ValueError as error:
-        raise BadValue(f"{text} cannot be split into words: {str(error).lower()}") from error
+        raise BadValue(f"{shown(text)} cannot be split into words: {str(error).lower()}") from error
     for word in words:
         for place in _PLACE.findall(word):
             if place != "op":
@@ -177,14 +177,15 @@ def _dest(words: Sequence[str], names: Names) -> tuple[str, ...]:
 
 def _amount(words: Sequence[str], names: Names) -> tuple[str, ...]:
     if len(words) != 2 or not _CURRENCY.fullmatch(words[1]):
-        raise BadValue(f"{' '.join(words)} is not an option and a currency, such as --amount EUR")
+        raise BadValue(f"{shown(' '.join(words))} is not an option and a currency, such as --amount EUR")
     return (f"{names.need(words[0])} {words[1]}",)
 
 
 def _limit(words: Sequence[str], names: Names) -> tuple[str, ...]:
     for word in words:
         if not _LIMIT.fullmatch(word):
-            raise BadValue(f"{word} is no limit, such as memory=4G, procs=64, files=256, file_size=1G or output=8M")
+            known = "memory=4G, procs=64, files=256, file_size=1G or output=8M"
+            raise BadValue(f"{shown(word)} is no limit, such as {known}")
     return tuple(words)
 
 
@@ -217,9 +218,9 @@ def _unknown(key: str, file: str, line: int) -> list[Finding]:
     if key in ARGC_KEYS:
         return []
     if close := difflib.get_close_matches(key, KEYS, n=1, cutoff=0.8):
-        message = f"@meta {key} is not known; near: {close[0]}"
+        message = f"@meta {shown(key)} is not known; near: {close[0]}"
         return [Finding("unknown-meta", "error", file, line, message, f"write @meta {close[0]}, or another word")]
-    message = f"@meta {key} is not known{near_text(key, KEYS)}"
+    message = f"@meta {shown(key)} is not known{near_text(key, KEYS)}"
     return [Finding("unknown-meta", "warning", file, line, message, f"use one of {', '.join(KEYS)}, or remove it")]
 
 

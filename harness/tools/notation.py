@@ -1,4 +1,4 @@
-"""What a notation (`<INT>`, `<DATE>`, …) accepts, and its JSON Schema type. Values stay text; no disk is looked at."""
+"""What a notation (`<INT>`, `<DATE>`, …) accepts, its JSON Schema type, and how a value is shown. Values stay text."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from datetime import date, datetime
 
+MAX_SHOWN = 80
 _DURATION = re.compile(
     r"(?P<sign>-?)(?=[0-9])(?:(?P<bare>[0-9]{1,12})"
     r"|(?:(?P<w>[0-9]{1,12})w)?(?:(?P<d>[0-9]{1,12})d)?(?:(?P<h>[0-9]{1,12})h)?"
@@ -44,6 +45,12 @@ def is_host(text: str) -> bool:
     """`h` or `h:port`."""
     found = _HOST.fullmatch(text)
     return found is not None and (found[1] is None or 0 < int(found[1]) < 65536)
+
+
+def shown(text: str) -> str:
+    """A word for a message: as it is, or quoted and escaped when it would not stand as one word; long ones are cut."""
+    cut = text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 1] + "…"
+    return cut if cut and cut.isprintable() and " " not in cut else repr(cut)
 
 
 def _is_int(text: str) -> bool:

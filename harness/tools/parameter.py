@@ -6,7 +6,7 @@ import re
 from typing import Literal
 
 from harness.tools import Parameter
-from harness.tools.notation import expected
+from harness.tools.notation import expected, shown
 
 MAX_NAME = 64
 _LONG = re.compile(r"(?:-([A-Za-z0-9])[ \t]+)?--(?=[A-Za-z])")
@@ -34,7 +34,7 @@ def read_parameter(kind: Literal["arg", "option", "flag"], text: str, line: int)
     found = _LONG.match(text)
     if found is None:
         if re.match(r"[-+][A-Za-z0-9]", text):
-            raise Unsupported(f"{text.split()[0]}, an option without a long name")
+            raise Unsupported(f"{_first(text)}, an option without a long name")
         raise BadTag(f"@{kind} needs a name such as --name")
     return _read(kind, found[1], text[found.end() :], line)
 
@@ -49,7 +49,7 @@ def _read(kind: Literal["arg", "option", "flag"], short: str | None, text: str, 
     mod, rest = _mod(kind, rest)
     default, choices, rest = _value(kind, rest)
     if rest and rest[0] not in " \t":
-        raise BadTag(f"{rest.split()[0]} after {name} cannot be read")
+        raise BadTag(f"{_first(rest)} after {name} cannot be read")
     notation, said = _notation(kind, rest.strip(" \t"))
     made = Parameter(name, kind, said, short, mod, default, choices, notation, line)
     _check(made)
@@ -59,7 +59,7 @@ def _read(kind: Literal["arg", "option", "flag"], short: str | None, text: str, 
 def _name(text: str) -> tuple[str, str]:
     found = _NAME.match(text)
     if found is None:
-        raise BadTag(f"{text.split()[0]} is no name" if text else "a name is missing")
+        raise BadTag(f"{_first(text)} is no name" if text else "a name is missing")
     if len(found[0]) > MAX_NAME:
         raise BadTag(f"the name {found[0][:20]}… is longer than {MAX_NAME} characters")
     return found[0], text[found.end() :]
@@ -67,7 +67,7 @@ def _name(text: str) -> tuple[str, str]:
 
 def _mod(kind: str, rest: str) -> tuple[str, str]:
     if rest.startswith("~") or _SPLIT_MOD.match(rest):
-        raise Unsupported(f"the modifier {rest.split()[0]}")
+        raise Unsupported(f"the modifier {_first(rest)}")
     mod = rest[:1] if rest[:1] in ("!", "*", "+") else ""
     if kind == "flag" and mod in ("!", "+"):
         raise BadTag(f"a flag cannot have {mod}")
@@ -81,21 +81,21 @@ def _value(kind: str, rest: str) -> tuple[str | None, tuple[str, ...], str]:
     if kind == "flag":
         raise BadTag("a flag cannot have a value")
     if re.match(r"=`|\[=?[^\] \t]*`", rest):
-        raise Unsupported(f"values from a function, {rest.split()[0]}")
+        raise Unsupported(f"values from a function, {_first(rest)}")
     return _default(rest) if rest.startswith("=") else _choices(rest)
 
 
 def _default(rest: str) -> tuple[str | None, tuple[str, ...], str]:
     found = _DEFAULT.match(rest)
     if found is None:
-        raise BadTag(f"the default {rest.split()[0]} cannot be read")
+        raise BadTag(f"the default {_first(rest)} cannot be read")
     return found[1] if found[1] is not None else found[2], (), rest[found.end() :]
 
 
 def _choices(rest: str) -> tuple[str | None, tuple[str, ...], str]:
     found = _CHOICES.match(rest)
     if found is None or not found[2] or " " in found[2] or "\t" in found[2]:
-        raise BadTag(f"the choices {rest.split()[0]} cannot be read")
+        raise BadTag(f"the choices {_first(rest)} cannot be read")
     choices = tuple(dict.fromkeys(found[2].split("|")))
     return choices[0] if found[1] else None, choices, rest[found.end() :]
 
@@ -108,8 +108,12 @@ def _notation(kind: str, rest: str) -> tuple[str | None, str]:
     found = _NOTATION.match(rest)
     after = rest[found.end() :].lstrip(" \t") if found else rest
     if more := _MORE_NOTATION.match(after):
-        raise Unsupported(f"the notation {more[0]}")
+        raise Unsupported(f"the notation {shown(more[0])}")
     return found[1] if found else None, after
+
+
+def _first(text: str) -> str:
+    return shown(re.split(r"[ \t]", text, maxsplit=1)[0])
 
 
 def _check(made: Parameter) -> None:
@@ -117,4 +121,4 @@ def _check(made: Parameter) -> None:
         raise BadTag(f"{made.name} cannot have a default together with {made.mod}")
     for word in made.choices or (() if made.default is None else (made.default,)):
         if (want := expected(made.notation, word)) is not None:
-            raise BadTag(f"{made.name}: {word or 'the empty text'} is no {made.notation}, which is {want}")
+            raise BadTag(f"{made.name}: {shown(word)} is no {made.notation}, which is {want}")
