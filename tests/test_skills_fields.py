@@ -163,6 +163,12 @@ def test_columns_count_in_the_file(project: Path) -> None:
     assert "line 7, column 10: " in skill.findings[0].message
 
 
+def test_a_finding_stays_on_one_line(project: Path) -> None:
+    skill = skill_of(project, 'allowed-tools: ["a"]\n"x\\ny": "z"')
+    assert [finding.code for finding in skill.findings] == ["unknown-key"]
+    assert "\n" not in skill.findings[0].text() and r"x\ny" in skill.findings[0].text()
+
+
 def test_commands_in_the_body_are_not_run(project: Path) -> None:
     assert said(skill_of(project, "", "One\n\nNow: !`date`\n")) == [("not-run", "note", 8)]
 
