@@ -167,7 +167,7 @@ def test_long_bodies_are_noted(project: Path) -> None:
     "front",
     [
         *("k: v", "license: [a]", "metadata: {a: b}", "metadata:\n  a: [b]", f"compatibility: {'x' * 501}"),
-        *("license: &a b", "license: !!str b", "license: a---b", "allowed-tools:\n- search-logs"),
+        *("license: &a b", "license: !!str b", "license: a---b", "license: <<", "allowed-tools:\n- search-logs"),
     ],
 )
 def test_strict_finds_what_is_not_portable(project: Path, front: str) -> None:
