@@ -208,8 +208,8 @@ def test_ended_calls_are_known_by_tool_with_class_reason_and_output() -> None:
     tape.deny(b, "NOT_RELEASED", "needs search-logs")
     tape.end(tape.run("check-lag"), "", exit=1, err="noise\nno such topic\n")
     ended = tape.prompt().ended
-    assert (ended["write-report"].error_class, ended["write-report"].why) == ("NOT_RELEASED", "needs search-logs")
-    assert (ended["check-lag"].error_class, ended["check-lag"].why) == ("FAILED", "no such topic")
+    assert (ended["write-report"].error_class, ended["write-report"].why()) == ("NOT_RELEASED", "needs search-logs")
+    assert (ended["check-lag"].error_class, ended["check-lag"].why()) == ("FAILED", "no such topic")
     assert ended["check-lag"].out() == ""
 
 

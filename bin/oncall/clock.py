@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import re
 
-MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
+MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _MON = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _CLOCK = r"(?P<{0}h>\d\d?(?=:)|\d\d):?(?P<{0}m>\d\d?(?=:)|\d\d):?(?P<{0}s>\d\d?(?=:)|\d\d)(?P<{0}f>[.,:]\d+)?"
+_ISO = (r"(?P<isoY>\d{4})[-/.](?P<isoM>\d\d)[-/.](?P<isoD>\d\d)[ T_-](?P<isoh>\d\d)[:.](?P<isom>\d\d)[:.]"
+        r"(?P<isos>\d\d)(?P<isof>[.,]\d+)?(?P<isoz> ?(?:Z|[+-]\d\d:?\d\d)\b)?")
+_CAL = (rf"\b(?:[A-Z][a-z]{{2}},? )?(?P<calM>{_MON}) +(?P<calD>\d\d?),? "
+        r"(?P<calh>\d\d):(?P<calm>\d\d):(?P<cals>\d\d)(?P<calf>[.,]\d+)?(?: (?P<calY>(?:19|20)\d\d)\b)?")
+_WEB = (rf"(?P<webD>\d\d)/(?P<webM>{_MON})/(?P<webY>\d{{4}}):(?P<webh>\d\d):(?P<webm>\d\d):(?P<webs>\d\d)"
+        r"(?P<webz> [+-]\d{4})?")
 _FORMS = (
-    ("iso", r"(?P<isoY>\d{4})[-/.](?P<isoM>\d\d)[-/.](?P<isoD>\d\d)[ T_-](?P<isoh>\d\d)[:.](?P<isom>\d\d)[:.]"
-            r"(?P<isos>\d\d)(?P<isof>[.,]\d+)?(?P<isoz> ?(?:Z|[+-]\d\d:?\d\d)\b)?"),
+    ("iso", _ISO),
     ("day", r"(?P<dayY>\d{4})(?P<dayM>\d\d)(?P<dayD>\d\d)[ T-]" + _CLOCK.format("day")),
-    ("cal", rf"\b(?:[A-Z][a-z]{{2}},? )?(?P<calM>{_MON}) +(?P<calD>\d\d?),? (?P<calh>\d\d):(?P<calm>\d\d):(?P<cals>\d\d)"
-            r"(?P<calf>[.,]\d+)?(?: (?P<calY>(?:19|20)\d\d)\b)?"),
-    ("web", rf"(?P<webD>\d\d)/(?P<webM>{_MON})/(?P<webY>\d{{4}}):(?P<webh>\d\d):(?P<webm>\d\d):(?P<webs>\d\d)"
-            r"(?P<webz> [+-]\d{4})?"),
+    ("cal", _CAL),
+    ("web", _WEB),
     ("two", r"(?P<twoY>\d\d)/?(?P<twoM>\d\d)/?(?P<twoD>\d\d) " + _CLOCK.format("two")),
     ("mon", r"(?P<monM>\d\d)[-.](?P<monD>\d\d) " + _CLOCK.format("mon")),
     ("klog", r"[IWEF](?P<klogM>\d\d)(?P<klogD>\d\d) " + _CLOCK.format("klog")),

@@ -54,7 +54,9 @@ def _deploy(place: str, number: int, line: str) -> dict[str, Any]:
     version, tab, subject = rest.partition("\t")
     moment = clock.parse(when)
     if not tab or moment is None:
-        stop(BAD_DATA, f"{place}:{number}: not TIME<tab>VERSION<tab>SUBJECT", f"record it with git log --format={FORMAT}")
+        problem = f"{place}:{number}: not TIME<tab>VERSION<tab>SUBJECT"
+        stop(BAD_DATA, problem, f"record it with git log --format={FORMAT}")
     service = _SERVICE.match(subject)
+    change = subject[service.end():] if service else subject
     return {"moment": moment, "line": f"L{number}", "version": version, "subject": clip(subject, 160),
-            "service": service[1] if service else "", "change": clip(subject[service.end():] if service else subject, 160)}
+            "service": service[1] if service else "", "change": clip(change, 160)}

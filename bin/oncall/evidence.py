@@ -87,16 +87,32 @@ def outputs(run: str, depth: int = 0) -> list[tuple[int, str, dict[str, Any], st
     found: list[tuple[int, str, dict[str, Any], str]] = []
     for event in events(run):
         data, op = event.get("data"), event.get("op")
+        if isinstance(data, dict) and event.get("kind") == "model.reply":
+            tools |= _called(run, data.get("calls"))
         if not isinstance(data, dict) or not isinstance(op, int):
             continue
         if event.get("kind") == "decide":
             decisions[op] = data
+            call = data.get("call")
+            tools[op] = str((call.get("tool") if isinstance(call, dict) else None) or tools.get(op, ""))
         elif event.get("kind") == "tool.start":
             tools[op] = str(data.get("tool") or tools.get(op, ""))
             if isinstance(data.get("child"), str) and depth < DEEPEST:
                 found += outputs(os.path.join(os.path.dirname(run.rstrip("/")), data["child"]), depth + 1)
         elif event.get("kind") == "tool.end" and data.get("outcome") == "done" and data.get("exit") == 0:
             found.append((op, tools.get(op, ""), decisions.get(op, {}), _content(run, data.get("out"))))
+    return found
+
+
+def _called(run: str, calls: Any) -> dict[int, str]:
+    """Operation → tool, as a model's reply names them."""
+    if isinstance(calls, dict):
+        calls = json.loads(_content(run, calls) or "[]")
+    found: dict[int, str] = {}
+    for call in calls if isinstance(calls, list) else ():
+        given = call.get("arguments") if isinstance(call, dict) else None
+        if isinstance(given, dict) and isinstance(given.get("tool"), str):
+            found[call.get("op", 0)] = given["tool"]
     return found
 
 

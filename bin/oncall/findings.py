@@ -1,4 +1,4 @@
-"""Results of tools → the facts a report reasons about: log groups, pods, lag, deploys, runbooks, each with its number."""
+"""Results of tools → the facts a report reasons about: log groups, pods, lag, deploys, runbooks, each numbered."""
 
 from __future__ import annotations
 
@@ -119,11 +119,13 @@ def endpoint(groups: list[Fact]) -> str:
 
 
 def onset(facts: Facts) -> float | None:
-    """When the trouble began: the earliest beginning that logs, lag or pods show, of those with a date."""
+    """When the trouble began: the earliest beginning that logs, lag or pods show. Only times with a date count, and of
+    those only the last day: an older log tells of another trouble."""
     times = [clock.parse(group.get("onset") or "") for group in dominating(facts)]
     times += [clock.parse(one.get("onset") or "") for one in facts.lag if one.get("trend") == "growing"]
     times = times or [clock.parse(pod.get("at") or "") for pod in facts.pods]
-    return min((time for time in times if time is not None and clock.dated(time)), default=None)
+    known = [time for time in times if time is not None and clock.dated(time)]
+    return min((time for time in known if time > max(known) - 86400), default=None)
 
 
 def suspect(facts: Facts) -> Fact | None:

@@ -11,8 +11,10 @@ from collections import Counter
 from oncall import severity, templates
 from oncall.records import Record
 
-_ENDPOINT = re.compile(r"\b([A-Za-z][\w-]*(?:\.[\w-]+)*|\d{1,3}(?:\.\d{1,3}){3})(?:/\d{1,3}(?:\.\d{1,3}){3})?:([1-9]\d{1,4})\b")
-_CONNECTS = re.compile(r"connect|contact|refused|unreachable|no route|timed? ?-?out|reset by|not responding|retry", re.I)
+_IP = r"\d{1,3}(?:\.\d{1,3}){3}"
+_ENDPOINT = re.compile(rf"\b([A-Za-z][\w-]*(?:\.[\w-]+)*|{_IP})(?:/{_IP})?:([1-9]\d{{1,4}})\b")
+_CONNECTS = re.compile(
+    r"connect|contact|refused|unreachable|no route|timed? ?-?out|reset by|not responding|retry", re.I)
 _MOST_WORDS = 60
 
 

@@ -1,4 +1,4 @@
-"""A recorded incident: a folder with what the live commands printed (pods.json, lag.json, deploys.txt, logs/, runbooks/)."""
+"""A recorded incident: a folder with what the live commands printed (pods.json, lag.json, deploys.txt, …)."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _CONTINUES = ("\t", "   ", "Caused by:", "Suppressed:", "... ", "at java.", "at 
 
 
 class Record:
-    """One event of a log: `first` and `last` line numbers, its parsed header, message and the lines that continue it."""
+    """One event of a log: `first` and `last` line numbers, its parsed header, message and what continues it."""
 
     __slots__ = ("component", "first", "last", "level", "message", "more", "path", "time")
 
@@ -54,7 +54,7 @@ def _may_be_log(folder: str, name: str) -> bool:
 
 
 def read(path: str, alone: bool, budget: int, notes: list[str]) -> tuple[list[Record], int]:
-    """The records of one file and how many lines were read. `alone`: it was named itself, so unreadable ends the tool."""
+    """The records of one file and how many lines were read. `alone`: it was named itself; unreadable ends the tool."""
     data, skipped = _bytes(path, alone, budget, notes)
     if b"\0" in data[:65536] and not _is_utf16(data):
         if alone:
@@ -151,7 +151,7 @@ def _records(path: str, lines: list[str], skipped: int) -> Iterator[Record]:
 
 
 def _belongs(line: str, parsed: headers.Parsed, timed: bool, trace: bool) -> bool:
-    """Whether a line continues the one before it: indented, a stack frame, or untimed in a log whose lines have times."""
+    """Whether a line continues the one before it: indented, a stack frame, or untimed in a log of timed lines."""
     if parsed[0] is not None:
         return False
     return trace or line.startswith(_CONTINUES) or (timed and parsed[1] is None)

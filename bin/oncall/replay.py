@@ -53,9 +53,9 @@ def _post(url: str, body: dict[str, str]) -> tuple[str, bool]:
     if not url.startswith(("http://", "https://")):
         stop(2, f"--queue {url} is no http or https URL", "write http://HOST:PORT/PATH")
     headers = {"Content-Type": "application/json", "Idempotency-Key": body["key"]}
-    request = urllib.request.Request(url, json.dumps(body).encode(), headers, method="POST")  # noqa: S310
+    request = urllib.request.Request(url, json.dumps(body).encode(), headers, method="POST")
     try:
-        with urllib.request.urlopen(request, timeout=20) as answer:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=20) as answer:
             return url, answer.headers.get("Idempotent-Replayed") == "true"
     except urllib.error.HTTPError as error:
         code = _REFUSALS.get(error.code, 64 if error.code < 500 else 1)

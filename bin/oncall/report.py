@@ -1,4 +1,4 @@
-"""Facts → cause, next command, the short answer for a narrow screen, and the Markdown report. Pure and deterministic."""
+"""Facts → cause, next command, the short answer for a narrow screen, and the Markdown report. Pure."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ def _nothing(facts: Facts) -> str:
     if facts.failing:
         group = facts.failing[0]
         total = sum(group["count"] for group in facts.failing)
-        return _brief(f"little stands out, {plural(total, 'failing line')} of {facts.lines:,}: {_plain(group)}", LINE + 20)
+        text = f"little stands out, {plural(total, 'failing line')} of {facts.lines:,}: {_plain(group)}"
+        return _brief(text, LINE + 20)
     if facts.lines:
         return f"nothing abnormal stands out in {plural(facts.lines, 'log line')}"
     looked = sorted(set(facts.looked) - {"lookup-runbook", "search-logs"})
@@ -192,7 +193,8 @@ def _looked(facts: Facts) -> list[str]:
     items = []
     for log in facts.logs:
         period = f", {log['from']} to {log['to']}" if log.get("from") else ""
-        items.append(f"{plural(log.get('lines', 0), 'log line')} in {plural(len(log.get('files', ())), 'file')}{period}: "
+        files = plural(len(log.get("files", ())), "file")
+        items.append(f"{plural(log.get('lines', 0), 'log line')} in {files}{period}: "
                      f"{log.get('failures', 0):,} failing, {log.get('warnings', 0):,} warning")
         items += [str(note) for note in log.get("notes", ())[:5]]
     others = sorted(set(facts.looked) - {"search-logs"})

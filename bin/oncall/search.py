@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _choose(ordered: list[groups.Group], limit: int) -> list[groups.Group]:
-    """The groups to print: failures, then what hints at trouble, then a few of the rest, so that none crowds out all."""
+    """The groups to print: failures, what hints at trouble, then a few of the rest, so that no kind is left out."""
     failing = [group for group in ordered if group.grade >= severity.FAILURE]
     hinting = [group for group in ordered if severity.NOTHING < group.grade < severity.FAILURE]
     rest = [group for group in ordered if group.grade == severity.NOTHING]

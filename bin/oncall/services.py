@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from oncall import records, recorded
+from oncall import recorded, records
 from oncall.output import emit, plural
 
 MOST = 500

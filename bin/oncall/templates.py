@@ -17,7 +17,9 @@ _PIECES = re.compile(r"([\s=:,;()\[\]{}<>\"'|@#]+)")
 _PREFIX = re.compile(r"([A-Za-z]{2,}[_-]?)(?=[\d_.-]*\d)")
 _HEX = re.compile(r"(?:0x)?[0-9a-fA-F-]{6,}$")
 _RUN = re.compile(r"<\*>(?:[-+:./,@#=]*<\*>)+")
-_DATES = frozenset("Mon Tue Wed Thu Fri Sat Sun Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split())
+_DATES = frozenset((
+    "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun", "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep",
+    "Oct", "Nov", "Dec"))
 _EMPTY = frozenset(("()", "[]", "{}", "<>", '""', "''"))
 _NAME = re.compile(r"[A-Za-z_.-]+[=:](?=.)")
 _MAX_WORDS = 120
@@ -59,7 +61,7 @@ def mask(word: str) -> str:
 
 
 def _path(word: str) -> str:
-    head, slash, rest = word.partition("/")
+    head, _, rest = word.partition("/")
     tail = len(rest) - len(rest.rstrip(",;:.)]}'\""))
     end = rest[len(rest) - tail:] if tail else ""
     return _RUN.sub(ANY, (mask(head) if head and not head.endswith(":") else head) + ANY + end)
@@ -101,7 +103,7 @@ def _merge_length(keys: list[Words], final: dict[Words, Words]) -> None:
 def _merge_place(members: dict[Words, list[Words]], place: int) -> bool:
     families: dict[Words, list[Words]] = {}
     for key in members:
-        families.setdefault(key[:place] + (ANY,) + key[place + 1:], []).append(key)
+        families.setdefault((*key[:place], ANY, *key[place + 1:]), []).append(key)
     changed = False
     for joined, family in families.items():
         if len(family) > 1 and _is_variable([key[place] for key in family], joined):

@@ -10,10 +10,11 @@ from oncall import evidence
 _NUMBER = re.compile(r"(?<![\w/.#-])([a-z0-9][\w-]*(?:/[\w-]+)*)\.(E\d+)\b")
 _LINES = re.compile(r"([^\s\[\](){}<>\"'`,;]+)#L(\d+)(?:-L?(\d+))?")
 _COMMAND = re.compile(r"[\w./~$-]+")
-_ADVICE = frozenset(
-    "check look investigate ask contact restart review verify the a an you we please try see consider find make none "
-    "nothing unknown todo tbd n/a wait monitor fix ensure examine inspect roll scale increase should then".split())
-_VAGUE = frozenset("unknown none todo tbd n/a unclear ? -".split())
+_ADVICE = frozenset((
+    "check", "look", "investigate", "ask", "contact", "restart", "review", "verify", "the", "a", "an", "you", "we",
+    "please", "try", "see", "consider", "find", "make", "none", "nothing", "unknown", "todo", "tbd", "n/a", "wait",
+    "monitor", "fix", "ensure", "examine", "inspect", "roll", "scale", "increase", "should", "then"))
+_VAGUE = frozenset(["unknown", "none", "todo", "tbd", "n/a", "unclear", "?", "-"])
 
 
 def reasons(text: str, run: str) -> list[str]:

@@ -25,6 +25,14 @@ class Row(NamedTuple):
 WORK, LOOK = "Do work", "Look, check, make"
 
 TABLE: dict[str, Row] = {
+    "run": Row("run:run", WORK, "Run a skill on a goal."),
+    "resume": Row("run:resume", WORK, "Go on with a run from its journal."),
+    "approve": Row("word:approve", WORK, "Say yes to a call that waits."),
+    "deny": Row("word:deny", WORK, "Say no to a call that waits."),
+    "answer": Row("word:answer", WORK, "Answer a question that a run waits for."),
+    "pipeline": Row("pipeline:pipeline", WORK, "Run a pipeline file."),
+    "runs": Row("", LOOK, "Runs: what was done, and what waits."),
+    "runs list": Row("runs:list_runs", LOOK, "List runs, newest first."),
     "skills": Row("", LOOK, "Skills: what can be run."),
     "skills list": Row("skills:list_skills", LOOK, "List the skills that are found here."),
     "skills show": Row("skills:show", LOOK, "Show one skill: its order in sentences, findings, sizes."),
@@ -34,6 +42,7 @@ TABLE: dict[str, Row] = {
     "tools list": Row("tools:list_tools", LOOK, "List the tools that are found here."),
     "tools show": Row("tools:show", LOOK, "Show one tool: usage, arguments, effect."),
     "tools check": Row("tools:check", LOOK, "Check the headers of tools and print the findings."),
+    "tools run": Row("tools_run:run", LOOK, "Run one tool by hand, gated and journaled."),
     "tools new": Row("tools_new:new", LOOK, "Write a new tool with a complete header."),
 }
 

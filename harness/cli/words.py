@@ -93,3 +93,13 @@ def decoded(data: bytes, name: str) -> str:
     if "\0" in text:
         raise HarnessError(f"{name} holds a NUL byte: it is no text", "give text, or its path")
     return text.removesuffix("\n").removesuffix("\r")
+
+
+def since_seconds(text: str) -> float:
+    """A span of time in seconds. Raises HarnessError."""
+    from harness.tools.arguments import parse_duration
+
+    seconds = parse_duration(text)
+    if seconds is None or seconds < 0:
+        raise HarnessError(f"{text} is no span of time", "write 90s, 15m, 2h or 7d")
+    return seconds

@@ -203,7 +203,7 @@ def _tool_end(state: State, data: dict[str, Any], n: int) -> None:
         return
     if data["outcome"] == "unknown" and data.get("by") != "person":
         return
-    if op.verb == "read" or (had_attempt and op.role == "call"):
+    if op.verb == "read" or had_attempt:
         _file(state, op, data)
     _close(state, op)
 

@@ -153,7 +153,7 @@ class Log:
         if isinstance(value, str):
             return value.encode()
         if isinstance(value, dict) and isinstance(value.get("blob"), str):
-            return (self.folder / "blobs" / value["blob"]).read_bytes()
+            return bytes((self.folder / "blobs" / value["blob"]).read_bytes())
         return b""
 
     def close(self) -> None:

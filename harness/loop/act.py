@@ -147,8 +147,9 @@ def job_of(run: Run, op: Operation, tool: Tool, extra: Extra) -> Job:
     work = run.folder / "ops" / str(op.n) / str(op.attempt) / "work"
     op_id = f"{run.name}/{op.n}"
     skill = run.toolset.folder if tool.script else None
+    passed = {**run.world.passed, **dict(extra.env)}
     env = environment(
-        op_id=op_id, run=run.folder, out=work, depth=run.depth, passed={**run.world.passed, **dict(extra.env)}, skill=skill,
+        op_id=op_id, run=run.folder, out=work, depth=run.depth, passed=passed, skill=skill,
         tools_path=run.world.tools_path,
     )  # fmt: skip
     argv = (str(tool.path), *(op.argv or ()))
@@ -243,8 +244,8 @@ def child_data(run: Run, op: Operation, end: ChildEnd) -> dict[str, Any]:
     ok = end.stop.name == "passed"
     code = 0 if ok else end.stop.code or 1
     data: dict[str, Any] = {"try": op.attempt} if op.attempt > 1 else {}
-    data |= {"outcome": "done" if ok else "failed", "exit": code, "class": "OK" if ok else end.error_class, "by": "child"}
-    data |= {"out": run.log.fit(end.output), "result": result_digest(code, end.output, ())}
+    data |= {"outcome": "done" if ok else "failed", "exit": code, "class": "OK" if ok else end.error_class}
+    data |= {"by": "child", "ms": end.ms, "out": run.log.fit(end.output), "result": result_digest(code, end.output, ())}
     data |= {"stop": end.stop.name, "spent": dict(end.spent)}
     if end.why:
         data["why"] = end.why

@@ -43,7 +43,7 @@ def build_request(run: Run, op: Operation) -> tuple[Request, tuple[int, ...]]:
         return _released(run, op, Request(name, tuple(args), effect="read", values={"args": tuple(args)})), ()
     tool = kit.tools.get(name)
     if tool is None and name == "harness":
-        return Request(name, tuple(args), effect="read", broken="a stage that asks a model needs one that can be asked"), ()
+        return Request(name, tuple(args), effect="read", broken="no model can be asked by a stage here"), ()
     if tool is None:
         return Request(name, tuple(args), known=False, near=near_text(name, names)), ()
     return _tool_request(run, op, tool, args)

@@ -1,4 +1,4 @@
-"""Words from other processes: files in the run's inbox, turned into events by the run's owner. Only it writes the log."""
+"""Words from other processes: files in the run's inbox, turned into events by its owner. Only it writes the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verb `read`: a file of the workspace, the skill or the run, or an operation's output. Nothing else can be opened."""
+"""The verb `read`: a file of the workspace, the skill or the run, or an operation's output. Nothing else is opened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One request to the model, journaled on both sides. A failure is an event, and what it means for the run is said here."""
+"""One request to the model, journaled on both sides. A failure is an event; its meaning for the run is said here."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from harness.events.log import INLINE, INLINE_LARGE
 from harness.loop.ending import end, park
 from harness.loop.run import Run, Stop
 from harness.models import Call, Failure, Prompt, Reply
-from harness.prompt import provider_body
+from harness.prompt import prefix_digest, provider_body
 
 POLL = 0.05
+CUT = {"refusal": ("DENIED", 1), "length": ("FAILED", 1), "overflow": ("OVER_BUDGET", 6)}
+"""Replies that nothing may act on: (class, exit code)."""
 
 
 def ask_model(run: Run) -> Stop | None:
@@ -27,6 +29,9 @@ def ask_model(run: Run) -> Stop | None:
     reply = _call(run, prompt)
     if isinstance(reply, Failure):
         return _failed(run, reply, prompt)
+    if reply.stop in CUT:
+        message = reply.text or f"the reply stopped by {reply.stop}"
+        return _failed(run, Failure(reply.stop, *CUT[reply.stop], message), prompt)
     run.append("model.reply", _reply_data(run, reply, prompt, scheme))
     return None
 
@@ -37,8 +42,8 @@ def _journal_request(run: Run, prompt: Prompt) -> None:
     fields: dict[str, Any] = {
         "model": run.model.ref.text if run.model else "", "context": prompt.context,
         "parts": [[part.id, part.sha, part.bytes] for part in prompt.parts],
-        "prefix": hashlib.sha256("\0".join(prompt.system).encode()).hexdigest()[:12],
-        "body": hashlib.sha256(body).hexdigest()[:12], "bytes": len(body), "estimate": -(-len(body) // 3),
+        "prefix": prefix_digest(prompt)[:12], "body": hashlib.sha256(body).hexdigest()[:12], "bytes": len(body),
+        "estimate": -(-len(body) // 3),
         "max_tokens": prompt.max_tokens, "usd": 0,
     }  # fmt: skip
     changed = {key: value for key, value in fields.items() if run.last_request.get(key, ...) != value}

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from harness.errors import HarnessError
 from harness.events.clock import Clock
 from harness.events.fold import apply
 from harness.events.io import IO
@@ -44,7 +45,7 @@ class Said:
 
 
 class Ask(Protocol):
-    """Somebody at a terminal. `elsewhere` is looked at while waiting: True closes the prompt, the word came otherwise."""
+    """Somebody at a terminal. `elsewhere` is looked at while waiting: True closes the prompt, the word is there."""
 
     def approve(self, request: dict[str, Any], elsewhere: Callable[[], bool]) -> Said: ...
 
@@ -61,6 +62,7 @@ class ChildEnd:
     why: str
     spent: Mapping[str, int]
     hint: str = ""
+    ms: int = 0
 
 
 @dataclass(slots=True)
@@ -73,6 +75,7 @@ class World:
     ask: Ask | None = None
     sinks: list[Callable[[dict[str, Any], bytes, str, int], None]] = field(default_factory=list)
     delta: Callable[[str], None] = field(default=lambda text: None)
+    history: Callable[[Sequence[dict[str, Any]], str, int], None] = field(default=lambda events, run, depth: None)
     child_receipts: Callable[[Path], State | None] = field(default=lambda folder: None)
     parallel: int = 16
     tool_timeout: float = 60.0
@@ -119,6 +122,7 @@ class Run:
         log.sinks.append(self._tell)
         for event in log.events:
             self._take(event)
+        world.history(log.events, log.name, depth)
 
     @property
     def name(self) -> str:
@@ -191,7 +195,7 @@ class Run:
     def tool_digest(self, tool: Tool) -> str:
         try:
             return digest(tool.path)
-        except OSError:
+        except HarnessError:
             return ""
 
     def fit_argv(self, argv: Sequence[str]) -> Any:

@@ -1,4 +1,4 @@
-"""`finish` is a proposal: required receipts must be fresh and every verifier must accept, or the model hears why not."""
+"""`finish` is a proposal: required receipts must be fresh and every verifier accept, or the model hears why not."""
 
 from __future__ import annotations
 

@@ -62,10 +62,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The newest closed call of a tool (or of a verb that runs none): its class, why it failed, all of its stdout."""
+    """The newest closed call of a tool, or of a verb that runs none. `why` and `out` read why it failed, all stdout."""
 
     error_class: str
-    why: str
+    why: Callable[[], str]
     out: Callable[[], str]
 
 

@@ -39,4 +39,5 @@ def _proposal(turn: int, verb: str, arguments: Mapping[str, Any]) -> Reply:
 
 
 def _failed(pipeline: str, ended: Ended) -> str:
-    return f"{pipeline} ended {ended.error_class}" + (f": {ended.why}" if ended.why else "")
+    why = ended.why()
+    return f"{pipeline} ended {ended.error_class}" + (f": {why}" if why else "")

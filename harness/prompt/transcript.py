@@ -154,13 +154,15 @@ class Transcript:
         return {name: self._result(state.ops[n]) for name, n in {**self._ended, **self._closed(state)}.items()}
 
     def _result(self, op: Operation) -> Ended:
-        result = op.result or {}
-        why = op.error or "; ".join(op.reasons if op.code else ()) or str(result.get("why") or "")
-        return Ended(error_class(op), why or self._complaint(op), lambda: output(result.get("out"), self.blob).text)
+        out = (op.result or {}).get("out")
+        return Ended(error_class(op), lambda: self._why(op), lambda: output(out, self.blob).text)
 
-    def _complaint(self, op: Operation) -> str:
-        """The last line a failed call wrote on stderr."""
-        if op.result is None or error_class(op) == "OK":
-            return ""
-        lines = output(op.result.get("err"), self.blob).text.strip().splitlines()
+    def _why(self, op: Operation) -> str:
+        """Why a call failed: the reasons of its refusal, or the last line it wrote on stderr."""
+        if op.error or op.code:
+            return op.error or "; ".join(op.reasons)
+        result = op.result or {}
+        if result.get("why") or error_class(op) == "OK":
+            return str(result.get("why") or "")
+        lines = output(result.get("err"), self.blob).text.strip().splitlines()
         return lines[-1] if lines else ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import secrets
 import time
 from collections.abc import Mapping
@@ -106,14 +105,17 @@ def _start_data(run: Run, order: Order) -> dict[str, Any]:
     data["model"] = model | {"mark": letters(6)}
     data["git"] = git_state(run.project)
     facts = machine()
-    data |= {"harness": __version__, "host": facts["host"], "boot": facts["boot"], "pid": facts["pid"], "cwd": os.getcwd()}
+    data |= {"harness": __version__, "host": facts["host"], "boot": facts["boot"], "pid": facts["pid"]}
+    data["cwd"] = str(Path.cwd())
     data["confine"] = {"level": "none", "blocked": [], "open": [], "reason": "no confinement in this version"}
     if order.path:
         data["path"] = order.path
     return data
 
 
-def reopen(world: World, project: Path, folder: Path, toolset: Toolset, rules: Rules, by: str, changes: Any = ()) -> Run:
+def reopen(
+    world: World, project: Path, folder: Path, toolset: Toolset, rules: Rules, by: str, changes: Any = ()
+) -> Run:
     """Own a run again and append `resume`. Raises BusyError or JournalError."""
     log = open_log(folder, world.io, world.clock)
     start = log.events[0]["data"]
@@ -121,7 +123,8 @@ def reopen(world: World, project: Path, folder: Path, toolset: Toolset, rules: R
     tidy_attempts(run)
     facts = machine()
     data: dict[str, Any] = {"by": by, "pid": facts["pid"], "host": facts["host"], "boot": facts["boot"]}
-    data |= {"harness": __version__, "git": git_state(project), "confine": start.get("confine"), "changes": list(changes)}
+    data |= {"harness": __version__, "git": git_state(project), "confine": start.get("confine")}
+    data["changes"] = list(changes)
     if log.repaired:
         data["repaired"] = log.repaired
     data["lost_s"] = round(log.lost, 3) if run.state.status == "open" else 0

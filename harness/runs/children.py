@@ -88,8 +88,8 @@ class Family:
             pins(tool_pins(kit.tools), resolved), str(worker.file),
         )  # fmt: skip
         run = self._open(parent, folder, kit, order, known)
-        family = Family(self.world, self.catalog, worker, tuple(skill_places(self.catalog, worker)), self.ref, self.open_model)
-        run.begin_child = family.begin
+        places = tuple(skill_places(self.catalog, worker))
+        run.begin_child = Family(self.world, self.catalog, worker, places, self.ref, self.open_model).begin
         try:
             assert self.ref is not None
             body = substitute(worker.body, "(goal, see task)", {k: f"(input {k}, see task)" for k in values})
@@ -180,7 +180,7 @@ def _descendant_has_word(folder: Path, known: State) -> bool:
 
 def _text(folder: Path, value: object) -> bytes:
     if isinstance(value, dict) and isinstance(value.get("blob"), str):
-        return (folder / "blobs" / value["blob"]).read_bytes()
+        return bytes((folder / "blobs" / value["blob"]).read_bytes())
     return str(value or "").encode()
 
 
@@ -197,7 +197,8 @@ def ended(run: Run, stop: Stop) -> ChildEnd:
     end = run.state.end or {}
     output = _text(run.folder, end.get("answer")) if stop.name == "passed" else b""
     hint = (run.state.park or {}).get("hint", "") if stop.parked else ""
-    return ChildEnd(stop, output, error_class_of(end), end.get("error", ""), _numbers(spent_of(run.state)), hint)
+    spent, ms = _numbers(spent_of(run.state)), run.state.spent.active_ms
+    return ChildEnd(stop, output, error_class_of(end), end.get("error", ""), spent, hint, ms)
 
 
 def error_class_of(end: dict[str, Any]) -> str:

@@ -67,7 +67,8 @@ def put(target: Waiting, io: IO, message: dict[str, Any]) -> None:
     try:
         io.put(path, json.dumps(body).encode())
     except OSError as error:
-        raise HarnessError(f"the inbox cannot be written: {error.strerror}", "free the cause, then say it again", str(path)) from error
+        what = f"the inbox cannot be written: {error.strerror}"
+        raise HarnessError(what, "free the cause, then say it again", str(path)) from error
 
 
 def _me() -> str:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 GIT = (
-    "git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "diff.external=", "--no-optional-locks",
+    "git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "diff.external=",
+    "--no-optional-locks",
 )  # fmt: skip
 GIT_SECONDS = 5.0
 

@@ -11,7 +11,6 @@ from harness.errors import HarnessError
 from harness.loop.run import Toolset
 from harness.skills import Resolved, Skill
 from harness.skills.discovery import Catalog, package_folder
-from harness.skills.names import named
 from harness.tools import Tool
 from harness.tools.discovery import digest
 from harness.tools.stages import Pipeline, read_pipeline
@@ -43,7 +42,7 @@ def pipeline_kit(catalog: Catalog, tool: Tool, places: Sequence[Path], folder: P
     pipeline = read_pipeline(tool)
     names = dict.fromkeys(stage.run[0].text for stage in pipeline.stages if stage.run)
     tools = {name: found for name in names if (found := find_tool(catalog, places, name)) is not None}
-    workers = frozenset(name for name in names if name not in tools and named(catalog, name))
+    workers = frozenset(name for name in names if name not in tools and catalog.named(name))
 
     def resolve(name: str) -> Any:
         return tools.get(name) or ("worker" if name in workers else None)
@@ -67,7 +66,7 @@ def tool_pins(tools: Mapping[str, Tool]) -> dict[str, str]:
     for name, tool in tools.items():
         try:
             found[name] = digest(tool.path)
-        except OSError:
+        except HarnessError:
             found[name] = ""
     return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,10 @@ class Options:
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     accept_changes: bool = False
+
+    def without_model(self) -> Options:
+        """The same for a run that goes on with the model it began with."""
+        return replace(self, model=None)
 
 
 @dataclass(slots=True)
@@ -106,8 +110,8 @@ def usable(catalog: Catalog, skill: Skill) -> Resolved:
     wrong = [f for f in (*([broken] if broken else ()), *resolved.findings) if f.severity in ("refused", "error")]
     if wrong:
         more = f" (and {len(wrong) - 1} more: harness skills check {skill.name})" if len(wrong) > 1 else ""
-        where = f"{wrong[0].file}:{wrong[0].line}"
-        raise HarnessError(f"skill '{skill.name}' cannot run: {wrong[0].code} {wrong[0].message}{more}", wrong[0].fix, where)
+        what = f"skill '{skill.name}' cannot run: {wrong[0].code} {wrong[0].message}{more}"
+        raise HarnessError(what, wrong[0].fix, f"{wrong[0].file}:{wrong[0].line}")
     return resolved
 
 
@@ -139,7 +143,8 @@ def rules_of(kit: Toolset, options: Options) -> Rules:
     known = [*kit.tools, *kit.workers]
     for name in (*options.deny, *(shlex_words(text)[0] for text in options.allow)):
         if name not in known:
-            raise HarnessError(f"{name} is no tool of this run{near_text(name, known)}", f"name one of: {' '.join(known)}")
+            fix = f"name one of: {' '.join(known)}"
+            raise HarnessError(f"{name} is no tool of this run{near_text(name, known)}", fix)
     return Rules(tuple(_allow(kit, text) for text in options.allow), frozenset(options.deny))
 
 
@@ -148,7 +153,8 @@ def shlex_words(text: str) -> list[str]:
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise HarnessError(f"--allow {text!r}: {error}", "quote it as in a shell: --allow 'TOOL --opt=value'") from error
+        fix = "quote it as in a shell: --allow 'TOOL --opt=value'"
+        raise HarnessError(f"--allow {text!r}: {error}", fix) from error
     if not words:
         raise HarnessError("--allow names no tool", "write --allow 'TOOL --opt=value'")
     return words
@@ -164,9 +170,8 @@ def _allow(kit: Toolset, text: str) -> tuple[str, dict[str, tuple[str, ...]]]:
     for word in words:
         option, equals, value = word.removeprefix("--").partition("=")
         if not word.startswith("--") or option not in options:
-            raise HarnessError(
-                f"--allow {text!r}: {word} is no option of {name}{near_text(option, options)}", "write it as --opt=value"
-            )
+            what = f"--allow {text!r}: {word} is no option of {name}{near_text(option, options)}"
+            raise HarnessError(what, "write it as --opt=value")
         where[option] = (*where.get(option, ()), value if equals else "true")
     return name, where
 
@@ -187,7 +192,7 @@ def _skill_session(run: Run, catalog: Catalog, resolved: Resolved, ref: ModelRef
 
 
 def start_pipeline(world: World, catalog: Catalog, path: Path, words: Sequence[str], options: Options) -> Session:
-    """Begin a run of a pipeline file. Raises HarnessError (exit 2) for what cannot run, or arguments that do not fit."""
+    """Begin a run of a pipeline file. Raises HarnessError (exit 2) for what cannot run or does not fit."""
     tool, kit, pipeline = load_pipeline(catalog, path)
     values, problems = parse(tool, words)
     if problems:
@@ -207,7 +212,8 @@ def load_pipeline(catalog: Catalog, path: Path) -> tuple[Tool, Toolset, Any]:
     if tool.broken is not None:
         raise HarnessError(f"{tool.broken.code} {tool.broken.message}", tool.broken.fix, f"{path}:{tool.broken.line}")
     if not tool.pipeline:
-        raise HarnessError(f"{path} is no pipeline", "its first line must be: #!/usr/bin/env -S harness pipeline", f"{path}:1")
+        fix = "its first line must be: #!/usr/bin/env -S harness pipeline"
+        raise HarnessError(f"{path} is no pipeline", fix, f"{path}:1")
     kit, pipeline = pipeline_kit(catalog, tool, file_places(catalog, path), None)
     return tool, kit, pipeline
 

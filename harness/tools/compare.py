@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal
 
 from harness.tools import Parameter, Tool, Value
+from harness.tools.notation import typed
 
 
 def as_texts(tool: Tool, values: Mapping[str, Value]) -> dict[str, tuple[str, ...]]:
@@ -24,14 +24,5 @@ def _texts(value: Value, parameter: Parameter | None) -> tuple[str, ...]:
     if isinstance(value, int):
         return (str(value),) if value else ()
     given = value if isinstance(value, tuple) else (value,)
-    if parameter is not None and parameter.notation in ("INT", "NUM"):
-        return tuple(_number(text) for text in given)
-    return given
-
-
-def _number(text: str) -> str:
-    try:
-        number = Decimal(text)
-    except ArithmeticError:
-        return text  # what is no number was refused before anything compares it
-    return format(number.normalize(), "f") if number.is_finite() else text
+    notation = parameter.notation if parameter is not None else None
+    return tuple(str(typed(notation, text)) for text in given)
