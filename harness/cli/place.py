@@ -115,6 +115,11 @@ def find_tool(at: Place, name: str) -> Tool:
     )
 
 
+def runs_dir(at: Place) -> Path:
+    """Where runs are kept: below the project unless the user says otherwise."""
+    return at.project / Path(at.config.value("runs.dir")).expanduser()
+
+
 def shown(at: Place, path: Path) -> str:
     """A path as a person knows it: below the project, below `~`, or as it is."""
     if path.is_relative_to(at.project):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -50,7 +50,6 @@ def show(
     ctx: typer.Context, name: Annotated[str, typer.Argument(metavar="NAME", help="a tool's name")]
 ) -> int:
     """What the header says, then the file and what is wrong with it. JSON: the schema of its arguments."""
-    from harness.tools.discovery import static_findings
     from harness.tools.usage import help_text, schema
     from harness.view.text import escape
 
@@ -62,7 +61,7 @@ def show(
         return 0
     print(escape(help_text(tool)))
     print(f"\n{escape(str(tool.path))}")
-    for finding in [*tool.findings, *static_findings(tool)]:
+    for finding in findings_of(at, tool):
         print(escape(finding.text()))
     return 0
 
@@ -77,7 +76,7 @@ def check(
     said = globals_of(ctx)
     at = place(said)
     tools, loose = ([find_tool(at, name) for name in names], []) if names else own_tools(at)
-    findings = [*loose, *(finding for tool in tools for finding in findings_of(tool))]
+    findings = [*loose, *(finding for tool in tools for finding in findings_of(at, tool))]
     return print_findings(said, findings, f"{len(tools)} tool{'' if len(tools) == 1 else 's'}", strict)
 
 
@@ -99,7 +98,24 @@ def own_tools(at: Place) -> tuple[list[Tool], list[Finding]]:
     return tools, loose
 
 
-def findings_of(tool: Tool) -> list[Finding]:
+def findings_of(at: Place, tool: Tool) -> list[Finding]:
+    """What a tool was read with, what a check adds, and what is wrong with a pipeline's stages."""
     from harness.tools.discovery import static_findings
 
-    return [*tool.findings, *static_findings(tool)]
+    return [*tool.findings, *static_findings(tool), *(stage_findings(at, tool) if tool.pipeline else [])]
+
+
+def stage_findings(at: Place, tool: Tool) -> list[Finding]:
+    from harness.cli.place import catalog
+    from harness.runs.kit import file_places, find_tool
+    from harness.tools.stages import read_pipeline
+    from harness.tools.wiring import check_pipeline
+
+    found = catalog(at)
+    places = file_places(found, tool.path)
+
+    def resolve(name: str) -> Tool | Literal["worker"] | None:
+        return find_tool(found, places, name) or ("worker" if found.named(name) else None)
+
+    known = [name for folder in places for name in found.tools(folder)]
+    return check_pipeline(read_pipeline(tool), tool, resolve, known)
