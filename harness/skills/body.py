@@ -54,10 +54,12 @@ def value_text(value: Value) -> str:
 def inputs_used(body: str) -> Iterator[tuple[str, int]]:
     """Each input the body names, once, with the line of the body (from 0) where it is first named."""
     seen: set[str] = set()
+    line = last = 0
     for found in _INPUT.finditer(body):
+        line, last = line + body.count("\n", last, found.start()), found.start()
         if found[1] not in seen:
             seen.add(found[1])
-            yield found[1], body.count("\n", 0, found.start())
+            yield found[1], line
 
 
 def tokens(text: str) -> int:

@@ -221,7 +221,7 @@ def _settle(catalog: Catalog, search: _Search) -> None:
         rank, first = holder[each.skill.name]
         if rank < each.rank and first is not each.skill:
             catalog.shadowed.append(each.skill)
-            message = f"is not used, because {first.shown} has the same name"
+            message = f"{each.skill.shown} is not used, because {first.shown} has the same name"
             finding = Finding("shadowed", "warning", each.skill.shown, 1, message, "rename one of the two folders")
             catalog.findings.append(finding)
         else:

@@ -59,7 +59,9 @@ def _file(skill: Skill, data: bytes, front: FrontMatter) -> Iterator[tuple[int, 
 
 def _yaml(front: FrontMatter) -> Iterator[tuple[int, str]]:
     for token in yaml.scan(front.text, yaml.BaseLoader):
-        if type(token) in _TOKENS:
+        if isinstance(token, yaml.ScalarToken) and token.plain and token.value == "<<":
+            yield front.line + token.start_mark.line, "<< is not quoted"
+        elif type(token) in _TOKENS:
             yield front.line + token.start_mark.line, f"{_TOKENS[type(token)]} stands in the front matter"
 
 

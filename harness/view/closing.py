@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.view.rows import Row, Run, Tree, short, totals
+from harness.view.rows import Row, Run, Spent, Tree, short
 from harness.view.text import Glyphs, count, duration, money, one_line, plural, width, wrap
 
 MEANING = {
@@ -23,13 +23,19 @@ MEANING = {
 }
 
 
-def first_line(run: Run, glyphs: Glyphs) -> str:
-    """`oncall-triage k3v9  $0.50 · 20 turns · landlock` from the run's start; escaped."""
+def first_line(run: Run, glyphs: Glyphs, columns: int | None = None) -> str:
+    """`oncall-triage k3v9  $0.50 · 20 turns · landlock`, escaped; limits that do not fit are left out."""
     start = run.start
     level = (start.get("confine") or {}).get("level")
-    parts = [*limits(start.get("budget") or {}), *([f"confinement {level}"] if level == "none" else [level or ""])]
-    text = f" {glyphs.dot} ".join(part for part in parts if part)
-    return one_line(f"{start.get('skill') or 'run'} {short(run.name)}  {text}".rstrip())
+    parts = [*limits(start.get("budget") or {}), "confinement none" if level == "none" else level or ""]
+    head = one_line(f"{start.get('skill') or 'run'} {short(run.name)}")
+    facts = [one_line(part) for part in parts if part]
+    while facts:
+        line = f"{head}  {f' {glyphs.dot} '.join(facts)}"
+        if columns is None or width(line) <= columns:
+            return line
+        facts.pop(max(0, len(facts) - 2))  # the confinement stays longest
+    return head
 
 
 def limits(budget: dict[str, Any]) -> list[str]:
@@ -137,3 +143,15 @@ def _words(tree: Tree, run: Run, name: str, stop: str) -> list[str]:
             digest = f" --digest {row.digest[:8]}" if row.digest else ""
             commands.append(f"harness approve {name} {row.op}{digest}")
     return commands
+
+
+def totals(tree: Tree, run: Run) -> Spent:
+    """What a run used, with what its children used as far as they were seen; a run's own account where it gave one."""
+    parts = [run.spent] + [totals(tree, child) for row in run.rows.values() if (child := tree.child(row))]
+    sums = {name: sum(getattr(part, name) for part in parts) for name in ("tokens", "nanos", "unpriced")}
+    account = (run.end or {}).get("spent") or {}
+    if "nanos" in account:
+        sums = {"nanos": account["nanos"], "unpriced": account.get("unpriced") or 0,
+                "tokens": (account.get("tokens_in") or 0) + (account.get("tokens_out") or 0)}  # fmt: skip
+    seconds = account["active_ms"] / 1000 if "active_ms" in account else run.spent.seconds
+    return Spent(turns=run.spent.turns, seconds=seconds, **sums)

@@ -42,10 +42,14 @@ class Plain:
             apply(self.tree, event, run, depth)
             if depth == 0 and event["kind"] in ("run.start", "resume"):
                 self._write(first_line(self.tree.main, self.glyphs))
-            line = self._line(event, self.tree.runs[run])
-            if line:
-                self._write(line)
-                self._write_tail(event, self.tree.runs[run])
+            self.say(event, run)
+
+    def say(self, event: Event, run: str) -> None:
+        """Write the line of an event that the tree has already taken in."""
+        line = self._line(event, self.tree.runs[run])
+        if line:
+            self._write(line)
+            self._write_tail(event, self.tree.runs[run])
 
     def delta(self, text: str) -> None:
         """Model text is not shown here."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.view import Reader
 from harness.view.rows import Row, Run, short
-from harness.view.text import Glyphs, duration, one_line, plural, shown_argv, size
+from harness.view.text import Glyphs, duration, one_line, plural, shown_argv, size, width
 
 MOST = 1 << 20
 """Bytes of an output that are looked into; of a longer one only the size is told."""
@@ -48,10 +48,10 @@ def _summary(text: str) -> str | None:
     return summary if isinstance(summary, str) else None
 
 
-def detail(row: Row, run: Run, read: Reader, glyphs: Glyphs) -> str:
+def detail(row: Row, run: Run, read: Reader, glyphs: Glyphs, narrow: bool = False) -> str:
     """The last field of a row: the result, or why there is none. Escaped, one line."""
     if row.state in ("ok", "fresh"):
-        return _good(row, run, read, glyphs)
+        return _good(row, run, read, glyphs, narrow)
     if row.state == "failed":
         return one_line(_bad(row))
     if row.state in ("refused", "skipped"):
@@ -65,11 +65,13 @@ def detail(row: Row, run: Run, read: Reader, glyphs: Glyphs) -> str:
     return row.state
 
 
-def _good(row: Row, run: Run, read: Reader, glyphs: Glyphs) -> str:
+def _good(row: Row, run: Run, read: Reader, glyphs: Glyphs, narrow: bool) -> str:
     if row.verb in ("ask", "finish"):
         return "answered" if row.verb == "ask" else "accepted"
     if row.end.get("changed"):
-        return edit_text(row, run, read, glyphs)[0]
+        words = edit_text(row, run, read, glyphs)[0]
+        head, _, path = words.rpartition(" ")
+        return f"{head} {path.rsplit('/', 1)[-1]}" if narrow else words
     return result_text(row.end.get("out"), run.name, read)
 
 
@@ -128,7 +130,9 @@ def last_path(argv: tuple[str, ...]) -> str | None:
     return None
 
 
-def title(row: Row, narrow: bool) -> str:
-    """The arguments as shown beside the name, escaped; on a narrow terminal the last path alone."""
-    path = last_path(row.argv) if narrow else None
-    return path or shown_argv(row.argv)
+def title(row: Row, room: int | None = None) -> str:
+    """The arguments as shown beside the name, escaped. In `room` columns: the last path, or its name."""
+    path = last_path(row.argv) if room is not None else None
+    if path is None or room is None:
+        return shown_argv(row.argv)
+    return path if width(path) <= room else path.rsplit("/", 1)[-1]

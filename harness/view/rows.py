@@ -310,15 +310,3 @@ _KINDS: dict[str, Callable[[Run, Event, dict[str, Any]], None]] = {
     "decide": _decide, "tool.start": _started, "tool.end": _ended, "user.say": _said, "verify": _verified,
     "park": _parked, "run.end": _run_ended,
 }  # fmt: skip
-
-
-def totals(tree: Tree, run: Run) -> Spent:
-    """What a run used, with what its children used as far as they were seen; a run's own account where it gave one."""
-    parts = [run.spent] + [totals(tree, child) for row in run.rows.values() if (child := tree.child(row))]
-    sums = {name: sum(getattr(part, name) for part in parts) for name in ("tokens", "nanos", "unpriced")}
-    account = (run.end or {}).get("spent") or {}
-    if "nanos" in account:
-        sums = {"nanos": account["nanos"], "unpriced": account.get("unpriced") or 0,
-                "tokens": (account.get("tokens_in") or 0) + (account.get("tokens_out") or 0)}  # fmt: skip
-    seconds = account["active_ms"] / 1000 if "active_ms" in account else run.spent.seconds
-    return Spent(turns=run.spent.turns, seconds=seconds, **sums)

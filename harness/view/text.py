@@ -222,6 +222,13 @@ def fit(line: Line, limit: int, ellipsis: str = "…") -> Line:
     return tuple(kept)
 
 
+def trim(line: Line) -> Line:
+    """The line without blanks at its end."""
+    while line and not line[-1][0].rstrip():
+        line = line[:-1]
+    return (*line[:-1], (line[-1][0].rstrip(), line[-1][1])) if line else ()
+
+
 def duration(seconds: float) -> str:
     """`0.4s`, `14s`, `3m 05s`, `2h 07m`."""
     if seconds < 10:

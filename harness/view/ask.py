@@ -1,0 +1,194 @@
+"""What a person is asked: whether one call may act, or what the model wants to know. Decides nothing.
+
+The texts are pure functions of the request; what the model says comes last and labelled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import termios
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from harness.view.terminal import CTRL_C, CTRL_D, ENTER, LostError, Poll, Terminal, asking, read_key, read_line, settle
+from harness.view.text import escape, one_line, shown_argv, wrap
+
+LONG = 200
+"""Characters of a value above which head, tail, length and digest are shown."""
+MOST_OF_FILE = 1 << 20
+KEYS = ("y once", "e show the tool", "n no, and tell it why", "q stop", "[n] no")
+Request = dict[str, Any]
+"""Keys: skill tool effect argv (without the tool) path cwd n of turn spent level digest reasons text (the model's)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """A person's word. `verdict` None: nobody could be asked, or `why` says where else the word came from."""
+
+    verdict: Literal["allow", "deny", "quit"] | None
+    why: str | None = None
+
+
+def approval_text(request: Request, columns: int) -> str:
+    """The question for one call. Everything is escaped, nothing is cut without saying so."""
+    who = f"{one_line(str(request.get('skill') or 'run'))} → {one_line(str(request['tool']))}"
+    effect = one_line(str(request.get("effect") or "external")).upper()
+    lines = wrap(f"? {who} wants to act: {effect}", columns)
+    lines += wrap(_place(request), columns, "  ")
+    lines += wrap(_command(request), columns, "    ")
+    for value in request["argv"]:
+        lines += wrap(_cut_note(value), columns, "    ") if len(value) > LONG else []
+    lines += wrap(_facts(request), columns, "    ")
+    for reason in request.get("reasons") or ():
+        lines += wrap(f"rule: {one_line(str(reason))}", columns, "    ")
+    if request.get("text"):
+        lines += wrap(f'the model says: "{one_line(shortened(str(request["text"])))}"', columns, "    ")
+    return "\n".join(lines) + "\n"
+
+
+def _place(request: Request) -> str:
+    parts = [f"{request.get('n', 1)} of {request.get('of', 1)}"]
+    parts += [f"turn {request['turn']}"] if request.get("turn") else []
+    parts += [one_line(str(request["spent"]))] if request.get("spent") else []
+    return " · ".join(parts)
+
+
+def _command(request: Request) -> str:
+    """The argv as it will run; long values stand in it with head, tail and length."""
+    path = one_line(str(request.get("path") or request["tool"]))
+    return f"{path} {shown_argv(map(shortened, request['argv']))}".rstrip()
+
+
+def _facts(request: Request) -> str:
+    parts = [f"in {one_line(str(request['cwd']))}"] if request.get("cwd") else []
+    parts += [f"confinement {one_line(str(request['level']))}"] if request.get("level") else []
+    parts += [f"digest {one_line(str(request['digest']))[:8]}"] if request.get("digest") else []
+    return " · ".join(parts)
+
+
+def shortened(value: str) -> str:
+    """A long value as its head and tail with the length between them."""
+    if len(value) <= LONG:
+        return value
+    return f"{value[:80]} [… {len(value) - 140} characters …] {value[-60:]}"
+
+
+def _cut_note(value: str) -> str:
+    digest = hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"a value of {len(value)} characters (sha256 {digest}) is cut here; e shows it whole"
+
+
+def over_a_screen(request: Request, columns: int, lines: int) -> bool:
+    """True when a value is longer than a screen: it must have been paged before `y` counts."""
+    return any(len(wrap(escape(value), columns)) > lines for value in request["argv"])
+
+
+def tool_text(request: Request) -> str:
+    """What `e` shows: the long values whole, then the tool's file. Escaped."""
+    parts = [f"a value of {len(value)} characters:\n{value}" for value in request["argv"] if len(value) > LONG]
+    path = Path(str(request.get("cwd") or "")) / str(request.get("path") or request["tool"])
+    try:
+        with path.open("rb") as file:
+            parts.append(f"{path}:\n{file.read(MOST_OF_FILE).decode('utf-8', 'replace')}")
+    except OSError as failure:
+        parts.append(f"{path}: cannot be read: {failure.strerror}")
+    return escape("\n\n".join(parts))
+
+
+def approve(request: Request, poll: Poll | None = None, path: str = "/dev/tty") -> Approval:
+    """Ask for one approval. Enter and Ctrl-D are no, Ctrl-C is `q`, another key asks again; a lost terminal is None."""
+    with asking(path) as terminal:
+        if terminal is None:
+            return Approval(None)
+        try:
+            return _approve(terminal, request, poll)
+        except LostError as ended:
+            return Approval(None, str(ended) or None)
+        except (OSError, termios.error):
+            return Approval(None)
+
+
+def _approve(terminal: Terminal, request: Request, poll: Poll | None) -> Approval:
+    columns, lines = terminal.size()
+    terminal.write(approval_text(request, columns))
+    paged = not over_a_screen(request, columns, lines)
+    while True:
+        terminal.write("".join(f"{line}\n" for line in wrap("   ".join(KEYS), columns, "    ")) + "> ")
+        key = read_key(terminal.fd, poll)
+        terminal.write((key[:1] if key.isprintable() else "") + "\n")
+        if key == "y" and paged:
+            return Approval("allow")
+        if key == "y":
+            terminal.write("    a value is longer than a screen: look at it with e first\n")
+        elif key == "e":
+            page(terminal, tool_text(request), poll)
+            paged = True
+        elif key in ("q", CTRL_C):
+            return Approval("quit")
+        elif key == "n":
+            return Approval("deny", _why(terminal, poll))
+        elif key in (*ENTER, CTRL_D):
+            return Approval("deny")
+
+
+def _why(terminal: Terminal, poll: Poll | None) -> str | None:
+    """The sentence for the model. None given, or a terminal that is lost meanwhile, is still a no."""
+    terminal.write("    why (Enter for no reason): ")
+    try:
+        return read_line(terminal, poll) or None
+    except (LostError, OSError, termios.error):
+        return None
+
+
+def page(terminal: Terminal, text: str, poll: Poll | None = None) -> None:
+    """Show a long text a screen at a time; any key goes on, `q` leaves."""
+    columns, lines = terminal.size()
+    room = max(1, lines - 2)
+    rest = wrap(text, columns)
+    while rest:
+        terminal.write("\n".join(rest[:room]) + "\n")
+        rest = rest[room:]
+        if rest:
+            terminal.write(f"-- {len(rest)} more lines; a key goes on, q leaves -- ")
+            key = read_key(terminal.fd, poll, dead=0.0)
+            terminal.write("\n")
+            if key in ("q", CTRL_C, CTRL_D):
+                return
+
+
+def question_text(question: str, options: Sequence[str], columns: int) -> str:
+    """The model's question, labelled as its words, with numbered options. Escaped."""
+    lines = wrap(f"? the model asks: {escape(question)}", columns)
+    for number, option in enumerate(options, 1):
+        lines += wrap(f"{number}  {one_line(option)}", columns, "    ")
+    hint = "a number, or your own words" if options else "your own words"
+    return "\n".join([*lines, *wrap(f"{hint}; Ctrl-D to answer later", columns, "    ")]) + "\n"
+
+
+def ask_question(
+    question: str, options: Sequence[str] = (), poll: Poll | None = None, path: str = "/dev/tty"
+) -> str | None:
+    """The person's answer: an option's text for its number, or what was typed. None: later, or the terminal is lost."""
+    with asking(path) as terminal:
+        if terminal is None:
+            return None
+        try:
+            terminal.write(question_text(question, options, terminal.size()[0]))
+            settle(terminal.fd)
+            return _answer(terminal, options, poll)
+        except (LostError, OSError, termios.error):
+            return None
+
+
+def _answer(terminal: Terminal, options: Sequence[str], poll: Poll | None) -> str | None:
+    while True:
+        terminal.write("> ")
+        line = read_line(terminal, poll)
+        if line is None:
+            return None
+        if line in map(str, range(1, len(options) + 1)):
+            return options[int(line) - 1]
+        if line:
+            return line

@@ -1,0 +1,246 @@
+"""The prompts in a real pseudo-terminal: keys, type-ahead, lost terminals, modes, and what is shown."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import sys
+import termios
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.view.ask import approval_text, question_text, tool_text
+from harness.view.text import width
+from tests.view_events import HOSTILE, SHOWN
+
+ROOT = Path(__file__).resolve().parent.parent
+REQUEST = {
+    "skill": "oncall-triage", "tool": "replay-request", "effect": "external", "path": "bin/replay-request",
+    "argv": ["--request-id", "r-1841", "--env", "prod"], "cwd": "/srv/shop", "n": 2, "of": 3, "turn": 4,
+    "spent": "$0.06 of $0.50", "level": "landlock", "digest": "5f3a09c1deadbeef",
+    "reasons": ['ask - "replays reach production" (policy.yaml:14)'], "text": "Replaying should confirm the fix.",
+}  # fmt: skip
+
+
+class Prompted:
+    """A process whose controlling terminal is ours; it writes what a prompt returned to a file."""
+
+    def __init__(self, folder: Path, call: str, before: str = "", request: dict | None = None) -> None:
+        self.result = folder / "result"
+        code = (
+            f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
+            f"from harness.view.ask import *\nimport os, signal, pathlib\nrequest = {request or REQUEST!r}\n{before}\n"
+            f"found = {call}\npathlib.Path({str(self.result)!r}).write_text(repr(found))\n"
+        )
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.execv(sys.executable, [sys.executable, "-c", code])
+        self.modes = termios.tcgetattr(self.fd)
+        self.seen = ""
+
+    def until(self, text: str) -> str:
+        limit = time.monotonic() + 20
+        while text not in self.seen and time.monotonic() < limit:
+            if select.select([self.fd], [], [], 0.1)[0]:
+                self.seen += os.read(self.fd, 4096).decode()
+        assert text in self.seen
+        shown, self.seen = self.seen, self.seen.partition(text)[2]
+        return shown
+
+    def type(self, keys: str, after: str = "> ") -> None:
+        """Type once the question stands there and the dead time is over."""
+        self.until(after)
+        time.sleep(0.5)
+        os.write(self.fd, keys.encode())
+
+    def answer(self) -> str:
+        limit = time.monotonic() + 20
+        while not self.result.exists() and time.monotonic() < limit:
+            time.sleep(0.02)
+        return self.result.read_text()
+
+    def restored(self) -> bool:
+        return termios.tcgetattr(self.fd)[3] == self.modes[3]
+
+    def close(self) -> None:
+        for end in (lambda: os.kill(self.pid, signal.SIGKILL), lambda: os.close(self.fd)):
+            try:
+                end()
+            except OSError:
+                continue
+        os.waitpid(self.pid, 0)
+
+
+@pytest.fixture
+def prompted(tmp_path):
+    made = []
+
+    def make(call="approve(request)", **more):
+        made.append(Prompted(tmp_path, call, **more))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [
+        ("y", "Approval(verdict='allow', why=None)"),
+        ("y\n", "Approval(verdict='allow', why=None)"),
+        ("q", "Approval(verdict='quit', why=None)"),
+        ("\x03", "Approval(verdict='quit', why=None)"),
+        ("\n", "Approval(verdict='deny', why=None)"),
+        ("\x04", "Approval(verdict='deny', why=None)"),
+    ],
+)
+def test_one_key_is_an_answer(prompted, keys, answer):
+    prompt = prompted()
+    prompt.type(keys)
+    assert prompt.answer() == answer
+    assert prompt.restored()
+
+
+def test_no_takes_a_sentence(prompted):
+    prompt = prompted()
+    prompt.type("n")
+    prompt.type("not on prod\n", after="reason): ")
+    assert prompt.answer() == "Approval(verdict='deny', why='not on prod')"
+    assert prompt.restored()
+
+
+def test_an_unknown_key_a_paste_and_an_arrow_ask_again(prompted):
+    prompt = prompted()
+    for keys in ("x", "yes please", "\x1b[A"):
+        prompt.type(keys)
+    prompt.type("y")
+    assert prompt.answer() == "Approval(verdict='allow', why=None)"
+
+
+def test_what_was_typed_before_the_prompt_is_not_an_answer(prompted, tmp_path):
+    wait = f"import time\nwhile not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0.01)"
+    prompt = prompted(before=wait)
+    os.write(prompt.fd, b"yyyy")
+    (tmp_path / "go").touch()
+    prompt.until("> ")
+    time.sleep(0.6)
+    assert not prompt.result.exists()
+    os.write(prompt.fd, b"q")
+    assert prompt.answer() == "Approval(verdict='quit', why=None)"
+
+
+def test_a_lost_terminal_parks(prompted):
+    prompt = prompted(before="signal.signal(signal.SIGHUP, signal.SIG_DFL)")
+    prompt.until("> ")
+    os.close(prompt.fd)
+    assert prompt.answer() == "Approval(verdict=None, why=None)"
+
+
+def test_without_a_terminal_nobody_is_asked(tmp_path):
+    from harness.view.ask import Approval, approve, ask_question
+
+    assert approve(REQUEST, path=str(tmp_path / "none")) == Approval(None)
+    assert ask_question("which?", path=str(tmp_path / "none")) is None
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_that_ends_the_process_restores_the_terminal(prompted, number):
+    prompt = prompted()
+    prompt.until("> ")
+    time.sleep(0.1)
+    assert not prompt.restored()
+    os.kill(prompt.pid, number)
+    limit = time.monotonic() + 20
+    while not prompt.restored() and time.monotonic() < limit:
+        time.sleep(0.02)
+    assert prompt.restored()
+    assert not prompt.result.exists()
+
+
+def test_a_handled_signal_ends_the_prompt(prompted):
+    prompt = prompted(before="signal.signal(signal.SIGTERM, lambda number, frame: None)")
+    prompt.until("> ")
+    time.sleep(0.1)
+    os.kill(prompt.pid, signal.SIGTERM)
+    assert prompt.answer() == "Approval(verdict=None, why=None)"
+    assert prompt.restored()
+
+
+def test_a_word_from_elsewhere_closes_the_prompt(prompted, tmp_path):
+    word = tmp_path / "word"
+    poll = f"lambda: 'approved elsewhere by ann' if os.path.exists({str(word)!r}) else None"
+    prompt = prompted(f"approve(request, poll={poll})")
+    prompt.until("> ")
+    word.touch()
+    prompt.until("approved elsewhere by ann")
+    assert prompt.answer() == "Approval(verdict=None, why='approved elsewhere by ann')"
+
+
+def test_a_value_over_a_screen_must_be_looked_at_first(prompted, tmp_path):
+    tool = tmp_path / "tool"
+    tool.write_text("#!/bin/sh\necho from the tool\n")
+    prompt = prompted(request=REQUEST | {"argv": ["word " * 2000], "path": str(tool)})
+    prompt.type("y")
+    prompt.until("longer than a screen")
+    prompt.type("e")
+    prompt.type("q", after="q leaves -- ")
+    prompt.type("y")
+    assert prompt.answer() == "Approval(verdict='allow', why=None)"
+
+
+def test_a_question_takes_a_number_or_words_and_asks_again_for_nothing(prompted):
+    prompt = prompted("(ask_question('which cluster?', ['EU', 'US']), ask_question('why?'))")
+    prompt.type("\n")
+    prompt.type("2\n")
+    prompt.type("use both, größer\n")
+    assert prompt.answer() == "('US', 'use both, größer')"
+    assert prompt.restored()
+
+
+@pytest.mark.parametrize("keys", ["\x04", "half an ans\x03"])
+def test_a_question_can_be_left_open(prompted, keys):
+    prompt = prompted("ask_question('which cluster?')")
+    prompt.type(keys)
+    assert prompt.answer() == "None"
+    assert prompt.restored()
+
+
+def test_the_request_is_shown_whole_and_the_model_speaks_last():
+    assert approval_text(REQUEST, 80).splitlines() == [
+        "? oncall-triage → replay-request wants to act: EXTERNAL",
+        "  2 of 3 · turn 4 · $0.06 of $0.50",
+        "    bin/replay-request --request-id r-1841 --env prod",
+        "    in /srv/shop · confinement landlock · digest 5f3a09c1",
+        '    rule: ask - "replays reach production" (policy.yaml:14)',
+        '    the model says: "Replaying should confirm the fix."',
+    ]
+
+
+@pytest.mark.parametrize("columns", [200, 45, 20])
+def test_prompts_fit_the_terminal_and_lose_nothing(columns):
+    text = approval_text(REQUEST, columns)
+    assert max(map(width, text.splitlines())) <= columns
+    joined = "".join(text.split())
+    assert all(value in joined for value in (*REQUEST["argv"], "bin/replay-request", "/srv/shop", "confirmthefix."))
+    assert max(map(width, question_text("which " * 30, ["a" * 60], columns).splitlines())) <= columns
+
+
+def test_hostile_text_in_a_prompt_is_shown_escaped():
+    request = {**REQUEST, "tool": HOSTILE, "path": HOSTILE, "argv": [HOSTILE, "a\nb"], "cwd": HOSTILE, "text": HOSTILE}
+    text = approval_text(request, 500) + question_text(HOSTILE, [HOSTILE], 500)
+    assert text.count(SHOWN) == 7
+    assert all(char.isprintable() or char == "\n" for char in text)
+    assert r"'a\nb'" in text
+
+
+def test_a_long_value_shows_head_tail_length_and_digest():
+    value = "head" + "x" * 300 + "tail"
+    text = approval_text(REQUEST | {"argv": [value]}, 400)
+    assert "head" in text and "tail" in text and "308 characters" in text and "sha256 " in text
+    assert value not in text
+    assert value in tool_text(REQUEST | {"argv": [value]})
