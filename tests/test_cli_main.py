@@ -40,6 +40,18 @@ def test_case_1_help_needs_no_commands_module(tmp_path: Path, arguments: list[st
     assert done.returncode == 0 and "Usage: harness" in done.stdout and not done.stderr
 
 
+LOOKS = [["skills"], ["tools"], ["runs"], ["show"], ["skills", "show", "x"], ["tools", "show", "search-logs"]]
+
+
+@pytest.mark.parametrize("command", LOOKS, ids=" ".join)
+def test_case_1_looking_loads_no_library_it_does_not_need(tmp_path: Path, command: list[str]) -> None:
+    loaded = modules_of(*command, cwd=tmp_path)
+    assert not loaded & {"rich", "anthropic", "git", "http.client", "ssl", "asyncio", "sqlite3", "pydantic"}
+    own = {name.split(".")[2] for name in loaded if name.startswith("harness.cli.")}
+    others = {row.target.split(":")[0] for row in TABLE.values() if row.target} - {command[0]}
+    assert command[0] in own and not own & others
+
+
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_every_command_has_a_page_with_examples_and_exit_codes(tmp_path: Path, command: list[str]) -> None:
     done = harness(*command, "--help", cwd=tmp_path)
@@ -64,6 +76,11 @@ def test_every_command_has_a_page_with_examples_and_exit_codes(tmp_path: Path, c
         (["tools", "show"], "missing argument"),
         (["tools", "list", "x"], "unexpected extra argument"),
         (["-C", "nowhere", "skills"], "cannot work in nowhere"),
+        (["runs", "--last", "many"], "'--last': many is no whole number"),
+        (["rnu"], "near: run"),
+        (["run", "oncall-triag", "x"], "near: oncall-triage"),
+        (["run", "oncall-triage", "--modle", "m"], "near: --model"),
+        (["run", "oncall-triage", "--yes"], "no --yes"),
     ],
 )
 def test_case_2_a_typing_error_is_2_and_names_what_was_near(tmp_path: Path, arguments: list[str], words: str) -> None:

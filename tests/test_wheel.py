@@ -62,3 +62,13 @@ def test_the_wheel_brings_skills_and_executable_tools(installed: Path, foreign: 
     assert all(os.access(tool["path"], os.X_OK) and tool["state"] == "ok" for tool in tools)
     assert "At the start" in done([installed, "skills", "show", "oncall-triage"], foreign, env)
     assert not [entry for entry in foreign.iterdir() if entry.name != ".git"], "looking wrote something"
+
+
+def test_the_wheel_runs_its_skill_in_a_foreign_repository(installed: Path, foreign: Path) -> None:
+    (foreign / "app.log").write_text("2026-01-02 03:04:05 ERROR db: connection to 10.0.0.7:5432 refused\n" * 20)
+    goal = ["what", "is", "going", "wrong", "-i", "logs=app.log", "-m", "none"]
+    answer = done([installed, "run", "oncall-triage", *goal], foreign, env_of(foreign))
+    assert "refused" in answer and "app.log" in answer
+    assert len(list((foreign / ".harness" / "runs").iterdir())) == 2
+    status = done(["git", "status", "--porcelain", "--untracked-files=all", ".harness"], foreign)
+    assert ".harness/runs" not in status

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -33,6 +34,7 @@ TABLE: dict[str, Row] = {
     "pipeline": Row("pipeline:pipeline", WORK, "Run a pipeline file."),
     "runs": Row("", LOOK, "Runs: what was done, and what waits."),
     "runs list": Row("runs:list_runs", LOOK, "List runs, newest first."),
+    "show": Row("show:show", LOOK, "Show a run: its steps, answer, cost and what waits."),
     "skills": Row("", LOOK, "Skills: what can be run."),
     "skills list": Row("skills:list_skills", LOOK, "List the skills that are found here."),
     "skills show": Row("skills:show", LOOK, "Show one skill: its order in sentences, findings, sizes."),
@@ -118,17 +120,24 @@ class Group(TyperGroup):
 
 
 class Verbatim:
-    """Takes an argument as typed. Typer would load its validation library, which takes longer than all the rest."""
+    """Takes an argument as typed, or as a whole number. Typer's own way loads a library as slow as all the rest."""
+
+    kinds: tuple[Any, ...] = (str, bool, int, list[str])
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
         if value is None:
             return () if getattr(param, "multiple", False) or param.nargs == -1 else None
-        return list(value) if isinstance(value, tuple) else value
+        if param.type_descriptor.annotation is not int or isinstance(value, int):
+            return list(value) if isinstance(value, tuple) else value
+        if not re.fullmatch(r"-?[0-9]{1,18}", value):
+            raise typer.BadParameter(f"{value} is no whole number", ctx=ctx, param=param)
+        return int(value)
 
 
 def spare_validation(parameter: Any) -> None:
-    """All our parameters are texts, lists of texts, flags and counts: the parser's value is already right."""
-    if hasattr(parameter, "get_runtime_param"):
+    """For the kinds of parameters we use, the parser's own value is right; others are left to typer."""
+    kind = getattr(parameter, "type_descriptor", None)
+    if kind is not None and kind.annotation in Verbatim.kinds:
         parameter._runtime_param = Verbatim()
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from harness.cli.options import Globals
 from harness.cli.output import flags, print_json
-from harness.cli.place import Place
+from harness.cli.place import Place, runs_dir
 from harness.errors import HarnessError
 from harness.events.clock import Clock
 from harness.events.io import IO
@@ -61,11 +61,6 @@ class Driver:
             os._exit(UNASKED)
         self.cancel.level = 2 if number == signal.SIGTERM else self.cancel.level + 1 if number == signal.SIGINT else 1
         self.view.interrupt()
-
-
-def runs_dir(at: Place) -> Path:
-    """Where runs are kept: below the project unless the user says otherwise."""
-    return at.project / str(at.config.value("runs.dir"))
 
 
 def drive(said: Globals, at: Place, begin: Callable[[World], Session], out_file: str | None = None) -> int:

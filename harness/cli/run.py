@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.driving import drive, options_of, runs_dir
+from harness.cli.driving import drive, options_of
 from harness.cli.options import globals_of, manual
-from harness.cli.place import catalog, place
+from harness.cli.place import catalog, place, runs_dir
 from harness.cli.words import Pipe, pairs_of, text_of
 from harness.runs.find import find_run
 from harness.runs.session import resume as resume_session

@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.driving import runs_dir
 from harness.cli.options import globals_of, manual
 from harness.cli.output import print_json, print_table, say
-from harness.cli.place import place
+from harness.cli.place import place, runs_dir
 from harness.cli.words import since_seconds
 from harness.errors import HarnessError
 from harness.events.line import at_text

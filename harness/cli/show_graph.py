@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from harness.cli.options import Globals
 from harness.cli.output import flags, print_json
@@ -21,6 +23,8 @@ from harness.tools.wiring import edges
 from harness.view.mode import current
 from harness.view.text import STATE_STYLE, escape, glyphs, painter
 
+MOST_DEPTH = 3
+
 
 def print_graph(said: Globals, catalog: Catalog, folder: Path, as_mermaid: bool) -> int:
     """The graph as it is on disk now, with the states of this run. Raises HarnessError where there is none."""
@@ -28,17 +32,34 @@ def print_graph(said: Globals, catalog: Catalog, folder: Path, as_mermaid: bool)
     graph, names = graph_of(catalog, Path(state.start.get("path") or ""))
     if as_mermaid:
         print(mermaid(graph, names), end="")
-        return 0
-    rows = [[(name, state_of(state, name)) for name in layer] for layer in layers(graph, names)]
-    if said.json:
-        print_json({"layers": [[{"name": name, "state": word} for name, word in layer] for layer in rows]})
-        return 0
-    mode = current(flags(said))
-    signs, paint = glyphs(mode.glyphs), painter(mode.out_colour)
-    for number, layer in enumerate(rows, 1):
-        cells = [f"{paint(signs.mark(mark(word)), STATE_STYLE[mark(word)])} {escape(name)} {word}" for name, word in layer]
-        print(f"{number}  {'   '.join(cells)}")
+    elif said.json:
+        print_json(as_object(catalog, folder, state))
+    else:
+        mode = current(flags(said))
+        signs, paint = glyphs(mode.glyphs), painter(mode.out_colour)
+        print_layers(as_object(catalog, folder, state), lambda word: paint(signs.mark(word), STATE_STYLE[word]), "")
     return 0
+
+
+def as_object(catalog: Catalog, folder: Path, state: State, depth: int = 0) -> dict[str, Any]:
+    """The layers of a run with the state of each step, and the same of the runs that worked for it."""
+    graph, names = graph_of(catalog, Path(state.start.get("path") or ""))
+    steps = [[{"name": name, "state": state_of(state, name)} for name in layer] for layer in layers(graph, names)]
+    below = []
+    for op in state.ops.values() if depth < MOST_DEPTH else ():
+        child = folder.parent / (op.child or "")
+        if op.child and (child / "events.jsonl").is_file():
+            below.append({"op": op.n, **as_object(catalog, child, fold(follow(child)), depth + 1)})
+    return {"run": folder.name, "name": state.start.get("skill"), "layers": steps, "children": below}
+
+
+def print_layers(drawn: dict[str, Any], sign: Callable[[str], str], indent: str) -> None:
+    for number, layer in enumerate(drawn["layers"], 1):
+        cells = [f"{sign(mark(step['state']))} {escape(step['name'])} {step['state']}" for step in layer]
+        print(f"{indent}{number}  {'   '.join(cells)}")
+    for child in drawn["children"]:
+        print(f"{indent}#{child['op']} {escape(str(child['name']))}")
+        print_layers(child, sign, f"{indent}   ")
 
 
 def mark(word: str) -> str:

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.driving import drive, options_of, runs_dir
+from harness.cli.driving import drive, options_of
 from harness.cli.options import Globals, globals_of, manual
 from harness.cli.output import flags, print_json
-from harness.cli.place import Place, catalog, place
+from harness.cli.place import Place, catalog, place, runs_dir
 from harness.cli.words import Pipe, text_of
 from harness.errors import HarnessError
 from harness.events.io import IO
