@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.events.state import Operation, Receipt
-from harness.graph.fresh import fresh_receipt, holders, why_stale
+from harness.graph.fresh import fresh_receipt, why_missing, why_stale
 from harness.loop.act import Crew, Extra
 from harness.loop.gate import judge
 from harness.loop.run import Run
@@ -19,9 +19,7 @@ def missing(run: Run) -> list[dict[str, str]]:
     found = []
     for name in run.toolset.requires:
         if fresh_receipt(ground, name) is None and _in_pipelines(run, name) is None:
-            held = holders(ground, name)
-            why = (why_stale(ground, held[0]) if held else None) or f"{name} has no result yet"
-            found.append({"name": name, "why": why})
+            found.append({"name": name, "why": why_missing(ground, name) or f"{name} has no result yet"})
     return found
 
 
