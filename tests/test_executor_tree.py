@@ -186,14 +186,15 @@ print(attempt(Path(sys.argv[1]), "twin/1").exit)
 
 def test_an_attempt_does_not_reach_for_the_same_operation_of_another_harness(tmp_path: Path) -> None:
     """Two copies of one project may well give the same id."""
-    wait = "#!/bin/sh\n: >began; until [ -e ../{}/began ]; do sleep 0.02; done; {}\n"
-    tools = [
-        script(tmp_path / "long", wait.format("short", "sleep 1; exit 6")),
-        script(tmp_path / "short", wait.format("long", "exit 0")),
-    ]
     code = TWIN.format(root=str(ROOT), tests=str(ROOT / "tests"))
-    twins = [subprocess.Popen([sys.executable, "-c", code, str(tool)], stdout=subprocess.PIPE) for tool in tools]
-    assert [twin.communicate()[0] for twin in twins] == [b"6\n", b"0\n"]
+    wait = "#!/bin/sh\n: >began; until [ -e ../{}/began ]; do sleep 0.02; done; {}\n"
+    twins = []
+    for name, other, then in [("short", "long", "setsid sleep 600 & exit 0"), ("long", "short", "sleep 1; exit 6")]:
+        tool = script(tmp_path / name, wait.format(other, then))
+        twins.append(subprocess.Popen([sys.executable, "-c", code, str(tool)], stdout=subprocess.PIPE))
+        while not (tmp_path / name / "began").exists():
+            time.sleep(0.01)
+    assert [twin.communicate()[0] for twin in twins] == [b"0\n", b"6\n"]
 
 
 def test_killing_where_nothing_is_left_does_nothing() -> None:
