@@ -96,7 +96,7 @@ def tail(row: Row, run: Run, read: Reader) -> list[str]:
     if row.state != "failed" or row.verb == "finish":
         return []
     lines = (fetch(row.end.get("err"), run.name, read) or "").rstrip("\n").split("\n")[-10:]
-    whole = f"full output: harness show {short(run.name)} --event {row.end_seq}"
+    whole = f"full: harness show {short(run.name)} --event {row.end_seq}"
     return [line for line in lines if line.strip()] + [whole]
 
 

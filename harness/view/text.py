@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 Span = tuple[str, str]
 """A piece of a line and its style: one of STYLES, or "" for none."""
@@ -40,6 +41,19 @@ def _shown(char: str) -> str:
     if code <= 0xFF:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def json_text(value: Any, indent: int | None = None) -> str:
+    """A value as JSON for a terminal: what `escape` would show is written as `\\u` escapes, the rest as it is."""
+    import json
+
+    text = json.dumps(value, ensure_ascii=False, indent=indent, separators=None if indent else (",", ":"))
+    return "".join(char if _plain(char) else _json_escaped(char) for char in text)
+
+
+def _json_escaped(char: str) -> str:
+    pair = char.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{pair[at : at + 4]}" for at in range(0, len(pair), 4))
 
 
 def one_line(text: str) -> str:
