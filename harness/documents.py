@@ -68,25 +68,53 @@ def read_yaml(text: str, line: int = 1) -> Document:
     if root is None:
         return Document(None)
     document = Document(None)
-    document.root = _Reader(line, document).read(root, 1)
+    document.root = _Reader(line, document).read(root)
     return document
+
+
+# What the two loaders read differently: tabs, tags, `?` before a key or in a flow, a `#` glued to `|`, odd line ends.
+_UNEVEN = re.compile(r"[\t\x85\u2028\u2029\ufeff]|(?:^|[\s\[\]{},:?-])[!?]|[|>][0-9+-]*#")
+
+
+def _is_uneven(text: str) -> bool:
+    return bool(_UNEVEN.search(text)) or ("?" in text and ("[" in text or "{" in text))
 
 
 def _compose(text: str, line: int) -> yaml.Node | None:
     fast = getattr(yaml, "CBaseLoader", None)
-    if fast is not None:
+    if fast is not None and not _is_uneven(text):
         try:
-            return yaml.compose(text, fast)  # type: ignore[no-any-return]
+            return yaml.compose(text, fast)
         except yaml.YAMLError:
             pass  # the pure loader has the last word, with or without the C one
     try:
-        return yaml.compose(text, yaml.BaseLoader)  # type: ignore[no-any-return]
+        return yaml.compose(text, _Shallow)
+    except _TooDeep as error:
+        raise YamlBomb(TOO_DEEP, line, 1) from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         at = (mark.line + line, mark.column + 1) if mark else (line, 1)
         raise YamlError(str(error.problem or error.context or "no YAML"), *at) from error
     except yaml.YAMLError as error:
         raise YamlError(str(error).splitlines()[0], line, 1) from error
+
+
+class _TooDeep(Exception):
+    pass
+
+
+class _Shallow(yaml.BaseLoader):
+    """The pure loader, stopped where nesting is too deep for us: by itself it reads on for a second, or to its end."""
+
+    def fetch_flow_collection_start(self, kind: type[yaml.Token]) -> None:
+        if self.flow_level >= MAX_DEPTH:
+            raise _TooDeep
+        super().fetch_flow_collection_start(kind)
+
+    def add_indent(self, column: int) -> bool:
+        if len(self.indents) >= MAX_DEPTH:
+            raise _TooDeep
+        return bool(super().add_indent(column))
 
 
 class _Reader:
@@ -97,11 +125,13 @@ class _Reader:
         self.memo: dict[int, tuple[Node, int]] = {}
         self.open: set[int] = set()
 
-    def read(self, node: yaml.Node, depth: int) -> Node:
-        return self._read(node, depth)[0]
+    def read(self, node: yaml.Node) -> Node:
+        return self._read(node, 1, (self.first, 1))[0]
 
-    def _read(self, node: yaml.Node, depth: int) -> tuple[Node, int]:
+    def _read(self, node: yaml.Node, depth: int, owner: tuple[int, int]) -> tuple[Node, int]:
         at = (node.start_mark.line + self.first, node.start_mark.column + 1)
+        if isinstance(node, yaml.ScalarNode) and not node.value and not node.style:
+            at = owner  # nothing is written there, and each loader has its own idea of where that nothing is
         if depth > MAX_DEPTH:
             raise YamlBomb(TOO_DEEP, self.first, 1)  # where exactly depends on the loader and on the stack
         if id(node) in self.open:
@@ -120,9 +150,11 @@ class _Reader:
     def _make(self, node: yaml.Node, depth: int, line: int, column: int) -> tuple[Node, int]:
         flow = bool(getattr(node, "flow_style", False))
         if isinstance(node, yaml.ScalarNode):
+            if _HALF.search(node.value):
+                raise YamlError("an escaped half of a character", line, column)
             return Node(node.value, line, column, node.style or ""), 1
         if isinstance(node, yaml.SequenceNode):
-            items = [self._read(item, depth + 1) for item in node.value]
+            items = [self._read(item, depth + 1, (line, column)) for item in node.value]
             return Node([item for item, _ in items], line, column, flow=flow), 1 + sum(size for _, size in items)
         made = Node({}, line, column, flow=flow)
         return made, 1 + sum(self._pair(made, key, value, depth) for key, value in node.value)
@@ -131,16 +163,21 @@ class _Reader:
         assert isinstance(made.value, dict)
         if not isinstance(key, yaml.ScalarNode):
             raise YamlError("a key must be text", key.start_mark.line + self.first, key.start_mark.column + 1)
-        line = key.start_mark.line + self.first
+        line, column = key.start_mark.line + self.first, key.start_mark.column + 1
+        if key.value == "" and not key.style:
+            line, column = made.line, made.column
         if key.value in made.value:
             made.duplicates.append((key.value, line))
-        child, size = self._read(value, depth + 1)
+        child, size = self._read(value, depth + 1, (line, column))
         made.value[key.value] = child
         made.key_lines[key.value] = line
         return size + 1
 
 
 _ESCAPED_PAIR = re.compile(r"(?<!\\)((?:\\\\)*)\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE)
+
+
+_HALF = re.compile(r"[\ud800-\udfff]")
 
 
 def _join_surrogates(text: str) -> str:

@@ -25,6 +25,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+MAX_LINE = 400
 Severity = Literal["refused", "error", "warning", "note"]
 
 
@@ -76,8 +77,14 @@ class Finding:
     fix: str
 
     def text(self) -> str:
-        """The one-line form: `FILE:LINE: SEVERITY CODE MESSAGE; fix: FIX`."""
-        return f"{self.file}:{self.line}: {self.severity} {self.code} {self.message}; fix: {self.fix}"
+        """The one-line form: `FILE:LINE: SEVERITY CODE MESSAGE; fix: FIX`, printable, long parts cut."""
+        return f"{self.file}:{self.line}: {self.severity} {self.code} {_line(self.message)}; fix: {_line(self.fix)}"
+
+
+def _line(text: str) -> str:
+    """The text on one line that no word of a file can leave or repaint."""
+    cut = text if len(text) <= MAX_LINE else text[: MAX_LINE - 1] + "…"
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in cut)
 
 
 def nearest(word: str, known: Iterable[str]) -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Slot = tuple[str, ...]
-"""Where the newest receipt of one thing is kept: (tool, *argv) in a skill, ("stage", name) in a pipeline, ("read", path)."""
+"""Where the newest receipt of one thing is kept: (tool, *argv), ("stage", name) in a pipeline, ("read", path)."""
 
 TAKES_SLOT = frozenset({"OK", "FAILED", "CONFLICT", "UNKNOWN_OUTCOME"})
 """Classes whose receipt replaces the slot's; the others leave it as it was."""
@@ -106,6 +106,7 @@ class State:
     turn: int = 0
     turn_ops: tuple[int, ...] = ()
     slots: dict[Slot, Receipt] = field(default_factory=dict)
+    by_tool: dict[str, dict[Slot, Receipt]] = field(default_factory=dict)
     receipts: dict[int, Receipt] = field(default_factory=dict)
     succeeded: dict[str, list[int]] = field(default_factory=dict)
     ended: dict[str, int] = field(default_factory=dict)

@@ -19,7 +19,7 @@ class Need:
     name: str
     kind: Kind = "fresh"
     options: tuple[str, ...] = ()
-    line: int = 1
+    line: int = field(default=1, compare=False)
 
     def text(self) -> str:
         """As it is written in a dependency block: `x`, `x(--a)`, `x?`."""

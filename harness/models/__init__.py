@@ -61,10 +61,21 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class Ended:
+    """The newest closed call of a tool, or of a verb that runs none. `why` and `out` read why it failed, all stdout."""
+
+    error_class: str
+    why: Callable[[], str]
+    out: Callable[[], str]
+
+
+@dataclass(frozen=True, slots=True)
 class Prompt:
     """Everything a model is given. `system` is (rules, skill); `turns` only grow within a context.
 
     `offer` and `waiting` say what is callable now and what is not; `deadline` is seconds of the monotonic clock.
+    `turn` is 1 + the replies so far; `failed` counts the requests that failed by an answer, over the whole run.
+    `ended` is for models that read results instead of text.
     """
 
     system: tuple[str, str]
@@ -72,6 +83,8 @@ class Prompt:
     offer: tuple[Offer, ...]
     waiting: tuple[str, ...] = ()
     turn: int = 1
+    failed: int = 0
+    ended: Mapping[str, Ended] = field(default_factory=dict)
     verbs: bool = True
     max_tokens: int = 16_000
     context: int = 0

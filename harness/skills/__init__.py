@@ -13,7 +13,10 @@ from harness.tools import Parameter, Tool
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A place where skills are found, and the `bin/` it brings. `origin`: project, config, user or package."""
+    """A place where skills are found, and the `bin/` it brings. `origin`: project, config, user, package or path.
+
+    `path` is the parent of a skill that was named by its path and lies in none of the places.
+    """
 
     skills: Path
     bin: Path | None
@@ -22,11 +25,14 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """A skill as read. `allowed` keeps the order of `allowed-tools` (or what stands in for it), foreign names apart.
+    """A skill as read. `name` is its folder's, `declared_name` the one in the file, empty when absent.
+
+    `allowed` keeps the order of `allowed-tools` (`closed`), else holds the names of the block; foreign names apart.
 
     `graph` is the dependency block; `verify` holds the words of each verifier; `budget` maps a key of `budget:` to
     its number (seconds in seconds, usd as text). `body` is the Markdown after the front matter, without CR.
-    `refused` is the finding that keeps it from being used at all.
+    `shown` is the file as findings name it, `lines` the line of each key in it, `body_line` that of the body's first.
+    `native` is True when the metadata limits a run in our words. `refused` keeps it from being used at all.
     """
 
     name: str
@@ -48,6 +54,12 @@ class Skill:
     aliases: tuple[str, ...] = ()
     fields: Mapping[str, object] = field(default_factory=dict)
     no_worker: bool = False
+    agents_md: bool = True
+    native: bool = False
+    closed: bool = False
+    shown: str = ""
+    lines: Mapping[str, int] = field(default_factory=dict)
+    body_line: int = 1
     findings: tuple[Finding, ...] = ()
 
     @property
@@ -62,7 +74,11 @@ class Skill:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What a skill's names mean here: tools and workers by name, and the findings about the whole skill (2.6)."""
+    """What a skill's names mean here: tools and workers by name, and the findings about the whole skill.
+
+    `tools` holds also the verifiers and the pipeline; what may be called is `skill.allowed`, which names the tools in
+    `scripts/` when neither `allowed-tools` nor a block names any.
+    """
 
     skill: Skill
     tools: Mapping[str, Tool] = field(default_factory=dict)

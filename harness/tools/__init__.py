@@ -53,9 +53,12 @@ class Tool:
     """An executable and what its header says.
 
     `header` is False for a tool without one (free argv, effect external, repeat opaque). `declared` is False when it
-    declares no arguments (free argv). `effect_declared` is False when the effect is the default. `timeout` and `ttl`
-    are seconds; `ttl` None lasts as long as the run. `known`, `writes`, `dest` name parameters. `query` is the words
-    of `@meta query`. `pipeline` marks a `harness pipeline` script. A tool with an error among its findings is broken.
+    declares no arguments (free argv). `effect_declared` is False when the effect is the default; `effect` keeps a word
+    that is no effect (the tool is broken then). `timeout` and `ttl` are seconds; `ttl` None lasts as long as the run.
+    `known` names parameters. `query` is the words of `@meta query`. `roles` holds the words of `writes`, `dest` and
+    `limit`, and `NAME CURRENCY` for `amount`; there and in `net` (without `none`) arguments stand as the header writes
+    them, `--opt` or `arg`. `pipeline` marks a `harness pipeline` script. `file` is the path as findings show it. A tool
+    with an error among its findings is broken.
     """
 
     name: str
@@ -77,6 +80,7 @@ class Tool:
     env: tuple[EnvVar, ...] = ()
     pipeline: bool = False
     script: bool = False
+    file: str = ""
     findings: tuple[Finding, ...] = ()
 
     @property

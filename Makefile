@@ -1,0 +1,40 @@
+# make demo: the main job on the shipped sample incident, without any key.   make test: checks and tests.
+# Both first make the environment .venv with the exact versions of constraints.txt, and only when these change.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+MADE := $(VENV)/.made
+RUNS := .harness/runs
+
+.PHONY: demo test check bench clean
+
+demo: $(MADE)
+	@$(BIN)/harness run oncall-triage what is going wrong -i source=skills/oncall-triage/assets/incident -m none
+	@printf '\nrun folder: %s\n' "$$(ls -d $(RUNS)/*/ | tail -1)"
+
+test: check
+	@$(BIN)/python -m pytest -n auto
+
+check: $(MADE)
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+bench: $(MADE)
+	@for script in tests/bench/bench_*.py; do $(BIN)/python "$$script" || exit 1; done
+
+clean:
+	@rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(MADE): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || \
+		{ echo "error: no $(PYTHON) on PATH; fix: install Python 3.11 or newer, or: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "error: $(PYTHON) is older than 3.11; fix: install Python 3.11 or newer, or: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || \
+		{ echo "error: $(PYTHON) cannot make an environment; fix: install its venv module (Debian: python3-venv)" >&2; exit 1; }
+	@echo "making $(VENV) with the versions of constraints.txt"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt hatchling
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[dev]'
+	@touch $@

@@ -1,0 +1,118 @@
+"""The log search: files → records → groups → the answer object."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from oncall import clock, groups, records, severity
+from oncall.output import MISSING, clip, emit, plural, stop
+
+_NAMES = ("nothing", "hint", "warning", "failure", "fatal")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Search, and print one object."""
+    notes: list[str] = []
+    found, lines, paths = _read(_roots(options), notes)
+    found = _narrow(found, options)
+    ordered = groups.build(found)
+    shown = _choose(ordered, max(1, min(options.limit, 100)))
+    failing = sum(group.count for group in ordered if group.grade >= severity.FAILURE)
+    warned = sum(group.count for group in ordered if group.grade == severity.WARNING)
+    times = [record.time for record in found if record.time is not None]
+    emit({
+        "summary": _summary(lines, failing),
+        "lines": lines, "matching": len(found), "files": paths[:50],
+        "from": clock.show(min(times), True) if times else None, "to": clock.show(max(times), True) if times else None,
+        "failures": failing, "warnings": warned, "templates": len(ordered), "notes": notes[:10],
+        "evidence": [{"id": f"E{n}", "source": _reference(group), "text": clip(group.text, 220)}
+                     for n, group in enumerate(shown, 1)],
+        "groups": [_facts(f"E{n}", group) for n, group in enumerate(shown, 1)],
+    })
+
+
+def _choose(ordered: list[groups.Group], limit: int) -> list[groups.Group]:
+    """The groups to print: failures, what hints at trouble, then a few of the rest, so that no kind is left out."""
+    failing = [group for group in ordered if group.grade >= severity.FAILURE]
+    hinting = [group for group in ordered if severity.NOTHING < group.grade < severity.FAILURE]
+    rest = [group for group in ordered if group.grade == severity.NOTHING]
+    first = failing[:limit if not hinting else max(1, limit * 2 // 3)]
+    first += hinting[:limit - len(first)]
+    return first + rest[:min(5, limit - len(first))]
+
+
+def _summary(lines: int, failing: int) -> str:
+    return clip(f"{plural(lines, 'line')}, {failing:,} failing" if lines else "the log is empty", 40)
+
+
+def _roots(options: argparse.Namespace) -> list[str]:
+    roots = [options.logs] if options.logs else []
+    if options.source:
+        if not os.path.isdir(options.source):
+            stop(MISSING, f"no such folder: {options.source}", "name a folder that holds logs/, pods.json and the like")
+        logs = os.path.join(options.source, "logs")
+        if os.path.isdir(logs):
+            roots.append(logs)
+        elif not roots:
+            stop(MISSING, f"{options.source} holds no logs/ folder", "give the logs with --logs PATH")
+    return roots
+
+
+def _read(roots: list[str], notes: list[str]) -> tuple[list[records.Record], int, list[str]]:
+    found: list[records.Record] = []
+    paths: list[str] = []
+    lines, budget = 0, records.MOST_BYTES
+    for root in roots:
+        here, left_out = records.files(root)
+        notes += left_out
+        for path in here:
+            if budget <= 0:
+                notes.append(f"{path}: not read, over {records.MOST_BYTES >> 20} MB in all")
+                continue
+            more, count = records.read(path, root == path, budget, notes)
+            found += more
+            lines += count
+            budget -= os.path.getsize(path) if os.path.exists(path) else 0
+            paths.append(path)
+    return found, lines, paths
+
+
+def _narrow(found: list[records.Record], options: argparse.Namespace) -> list[records.Record]:
+    if options.service != "all":
+        found = [record for record in found if _is_of(record, options.service)]
+    for wanted in (options.request_id, options.match):
+        if wanted:
+            found = [record for record in found if wanted in record.message or any(wanted in m for m in record.more)]
+    if options.since:
+        try:
+            back = clock.span(options.since)
+        except ValueError:
+            stop(2, f"--since {options.since} is no duration", "write 90, 30m, 2h or 1d12h")
+        newest = max((record.time for record in found if record.time is not None), default=0.0)
+        found = [record for record in found if record.time is None or record.time >= newest - back]
+    return found
+
+
+def _is_of(record: records.Record, service: str) -> bool:
+    name = os.path.basename(record.path)
+    return name == service or name.startswith((f"{service}.", f"{service}-")) or record.component == service
+
+
+def _reference(group: groups.Group) -> str:
+    end = f"-L{group.first_end}" if group.first_end > group.first else ""
+    return f"{group.path}#L{group.first}{end}"
+
+
+def _facts(name: str, group: groups.Group) -> dict[str, object]:
+    facts: dict[str, object] = {
+        "evidence": name, "count": group.count, "grade": _NAMES[group.grade], "level": group.level,
+        "weight": group.weight, "last": f"{group.last_path}#L{group.last}",
+        "start": clock.show(group.start, True) or None, "end": clock.show(group.end, True) or None,
+        "onset": clock.show(group.onset, True) or None, "peak": group.peak,
+    }
+    if group.endpoint:
+        facts["endpoint"] = group.endpoint
+    if group.component:
+        facts["component"] = group.component
+    return facts

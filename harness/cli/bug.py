@@ -1,0 +1,40 @@
+"""The report about a bug of ours: what a developer needs, without the values of any variable."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+import traceback
+from pathlib import Path
+
+from harness import __version__
+from harness.errors import HarnessError
+
+
+def report(error: Exception, arguments: list[str]) -> HarnessError:
+    """Write the report and return the error that names it; exit code 3."""
+    what = f"bug in harness: {type(error).__name__}: {error}"
+    try:
+        path = written(text(error, arguments))
+    except OSError as failure:
+        return HarnessError(what, f"report it; no report could be written: {failure}", code=3)
+    return HarnessError(what, "send the report to the maintainers", str(path), code=3)
+
+
+def text(error: Exception, arguments: list[str]) -> str:
+    """The report. A traceback shows lines of code, never the values they had."""
+    versions = f"harness {__version__}, Python {platform.python_version()}, {platform.platform()}"
+    trace = "".join(traceback.TracebackException.from_exception(error, capture_locals=False).format())
+    return f"{versions}\narguments: {arguments!r}\n\n{trace}"
+
+
+def written(body: str) -> Path:
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    folder = Path(state) / "harness" / "log"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+        file.write(body)
+    return path

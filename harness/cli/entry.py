@@ -1,0 +1,108 @@
+"""Runs a command line and turns whatever it raises into one text on stderr and an exit code."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import sys
+from typing import Any, TextIO
+
+import typer
+
+from harness.cli.app import group
+from harness.cli.options import Globals
+from harness.errors import HarnessError, near_text
+
+CLOSED_PIPE = 141
+"""What a shell reports of a program that SIGPIPE ended: the reader of a list has seen enough."""
+
+
+def run(arguments: list[str]) -> int:
+    """The exit code of the command that `arguments` name. Never raises."""
+    said = Globals()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a file's name may hold any bytes
+    try:
+        code = group("").main(arguments, prog_name="harness", standalone_mode=False, obj=said)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except BrokenPipeError:
+        mute(sys.stdout, sys.stderr)
+        return CLOSED_PIPE
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:  # noqa: BLE001  everything that is left becomes one clear text
+        try:
+            return explain(error, said, arguments)
+        except BrokenPipeError:
+            mute(sys.stdout, sys.stderr)
+            return CLOSED_PIPE
+
+
+def mute(*streams: TextIO | None) -> None:
+    """Let what is still in a stream's buffer vanish, so that Python does not complain about it when it exits."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in streams:
+        if stream is not None:
+            os.dup2(nowhere, stream.fileno())
+
+
+def explain(error: Exception, said: Globals, arguments: list[str]) -> int:
+    """Print what went wrong (with `--output json` also as an object on stdout) and return the exit code."""
+    if isinstance(error, typer.Exit):
+        return error.exit_code
+    if isinstance(error, typer.Abort):
+        return 130
+    if isinstance(error, HarnessError):
+        return tell(error, said)
+    if hasattr(error, "format_message"):  # typer's usage errors have no public class
+        return tell(usage_error(error), said, usage_line(error))
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO) and not error.filename:
+        mute(sys.stdout)
+        reason = (error.strerror or str(error)).lower()
+        full = HarnessError(f"the output cannot be written: {reason}", "make room, or write elsewhere", code=3)
+        return tell(full, said)
+    from harness.cli.bug import report
+
+    return tell(report(error, arguments), said, traceback=error if said.verbose > 1 else None)
+
+
+def tell(error: HarnessError, said: Globals, usage: str | None = None, traceback: Exception | None = None) -> int:
+    where = [error.where] if error.where else []
+    lines = [f"error: {error.message}", *(f"  {line}" for line in [*where, *([usage] if usage else [])])]
+    print("\n".join([*lines, f"  fix: {error.fix}"]), file=sys.stderr)
+    if traceback is not None:
+        from traceback import print_exception
+
+        print_exception(traceback)
+    if said.json:
+        import json
+
+        told = {"code": error.exit_code, "message": error.message, "where": error.where, "fix": error.fix}
+        print(json.dumps({"error": told}))
+    return error.exit_code
+
+
+def usage_error(error: Any) -> HarnessError:
+    """A usage error of typer's in our words."""
+    path = error.ctx.command_path if getattr(error, "ctx", None) else "harness"
+    option = getattr(error, "option_name", None)
+    if option in ("--yes", "-y"):
+        return HarnessError(
+            f"{path} has no {option}: nothing agrees to every call",
+            "allow one call with --allow 'TOOL --opt=value', or write a rule into your policy.yaml",
+        )
+    if option is not None and "No such option" in str(error.message):
+        known = [name for parameter in error.ctx.command.params for name in parameter.opts]
+        return HarnessError(f"{path} has no option {option}{near_text(option, known)}", f"{path} -h")
+    message = error.format_message().rstrip(".")
+    return HarnessError(message[:1].lower() + message[1:], f"{path} -h")
+
+
+def usage_line(error: Any) -> str | None:
+    if getattr(error, "ctx", None) is None:
+        return None
+    return " ".join(error.ctx.get_usage().split()).replace("Usage:", "usage:", 1)

@@ -1,0 +1,133 @@
+"""Where a command works: the project, its settings, the pairs of folders with skills and tools, and what is in them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.cli.options import Globals
+from harness.config import Config, load
+from harness.errors import Finding, HarnessError, near_text
+from harness.skills import Root
+from harness.skills.discovery import find_project, find_roots
+from harness.tools import Tool
+
+if TYPE_CHECKING:
+    from harness.skills.discovery import Catalog
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A project as a command sees it. `roots` are in the order in which a name is looked for."""
+
+    project: Path
+    config: Config
+    roots: tuple[Root, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """The tools of one folder, and the findings that belong to none of them."""
+
+    folder: Path
+    root: Root
+    tools: dict[str, Tool]
+    findings: tuple[Finding, ...]
+
+
+def project_root() -> Path:
+    """The folder of the project we are in. Raises HarnessError where the current folder is gone."""
+    try:
+        return find_project(Path.cwd())
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise HarnessError(f"cannot work in the current folder: {reason}", "go to another folder") from error
+
+
+def place(said: Globals, flags: dict[str, tuple[str, str]] | None = None) -> Place:
+    """Read settings and find the roots; warnings of the settings go to stderr. Raises HarnessError."""
+    project = project_root()
+    if said.output is not None and said.output != "stream-json":
+        flags = {"output": (said.output, "--output"), **(flags or {})}
+    config = load(project, flags)
+    apply(said, config)
+    paths = [Path(folder) for folder in config.value("skills.paths")]
+    return Place(project, config, find_roots(project, Path.home(), paths))
+
+
+def catalog(at: Place) -> Catalog:
+    """Every skill that is found from here."""
+    from harness.skills.discovery import read_catalog
+
+    return read_catalog(at.project, Path.home(), [Path(folder) for folder in at.config.value("skills.paths")])
+
+
+def apply(said: Globals, config: Config) -> None:
+    """Let the settings fill in what no global option said."""
+    if said.output is None:
+        said.output = config.value("output")
+    said.plain = said.plain or config.value("view") == "plain"
+    said.no_color = said.no_color or config.value("color") == "never"
+    if not said.quiet:
+        for warning in config.warnings:
+            print(f"warning: {warning}", file=sys.stderr)
+
+
+def bins(at: Place) -> Iterator[Bin]:
+    """Each `bin/` that brings tools, in the order in which a name is looked for."""
+    from harness.tools.discovery import read_bin
+
+    seen: set[Path] = set()
+    for root in at.roots:
+        if root.bin is None or root.bin in seen:
+            continue
+        seen.add(root.bin)
+        tools, findings = read_bin(root.bin, at.project if root.origin == "project" else None)
+        yield Bin(root.bin, root, tools, tuple(findings))
+
+
+def scripts(at: Place) -> Iterator[tuple[Root, Path]]:
+    """The `scripts/` of each skill that is found."""
+    for root in at.roots:
+        for folder in sorted(root.skills.glob("*/scripts")) if root.skills.is_dir() else ():
+            yield root, folder
+
+
+def find_tool(at: Place, name: str) -> Tool:
+    """What a name means here: the first `bin/` that has it, else a skill's own script. Raises HarnessError."""
+    from harness.tools.discovery import read_bin
+
+    known: list[str] = []
+    for found in bins(at):
+        if name in found.tools:
+            return found.tools[name]
+        known += found.tools
+    for root, folder in scripts(at):
+        tools, _ = read_bin(folder, at.project if root.origin == "project" else None, script=True)
+        if name in tools:
+            return tools[name]
+        known += tools
+    looked = ", ".join(shown(at, root.bin) for root in at.roots if root.bin is not None)
+    raise HarnessError(
+        f"there is no tool {name}{near_text(name, known)}", f"harness tools new {name}", f"looked in {looked}"
+    )
+
+
+def runs_dir(at: Place) -> Path:
+    """Where runs are kept: below the project unless the user says otherwise."""
+    return at.project / Path(at.config.value("runs.dir")).expanduser()
+
+
+def shown(at: Place, path: Path) -> str:
+    """A path as a person knows it: below the project, below `~`, or as it is."""
+    if path.is_relative_to(at.project):
+        return str(path.relative_to(at.project))
+    home = Path.home()
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
+
+
+def label(at: Place, root: Root, path: Path) -> str:
+    """Where something came from, for a table."""
+    return "shipped" if root.origin == "package" else shown(at, path)

@@ -1,0 +1,82 @@
+"""`harness run` and `harness resume`: the arguments of a skill's run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from harness.cli.driving import drive, options_of
+from harness.cli.options import globals_of, manual
+from harness.cli.place import catalog, place, runs_dir
+from harness.cli.words import Pipe, pairs_of, text_of
+from harness.runs.find import find_run
+from harness.runs.session import resume as resume_session
+from harness.runs.session import start_skill
+
+File = Annotated[str | None, typer.Option("-f", metavar="FILE", help="take the text from FILE (- is stdin)")]
+Inputs = Annotated[list[str] | None, typer.Option("-i", metavar="K=V", help="an input; K=@FILE, K=- reads it")]
+ModelName = Annotated[str | None, typer.Option("-m", "--model", metavar="MODEL", help="scripted:FILE or none")]
+Budget = Annotated[str | None, typer.Option("-b", "--budget", metavar="K=V", help="limits: turns=10 usd=0.20")]
+Out = Annotated[str | None, typer.Option("-o", metavar="FILE", help="put the accepted answer into FILE")]
+Allow = Annotated[list[str] | None, typer.Option("--allow", metavar="CALL", help="allow 'TOOL --opt=value' this run")]
+Deny = Annotated[list[str] | None, typer.Option("--deny", metavar="TOOL", help="deny a tool in this run")]
+CODES = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 75, 124, 130)
+
+
+@manual(
+    "harness run oncall-triage what is going wrong -i logs=app.log",
+    "harness run oncall-triage why is batch 42 late -i source=incident -m none",
+    codes=CODES,
+    streams=True,
+)
+def run(
+    ctx: typer.Context,
+    skill: Annotated[str, typer.Argument(metavar="SKILL", help="a skill's name, or a path with /")],
+    goal: Annotated[list[str] | None, typer.Argument(metavar="[GOAL…]", help="what to do; - reads stdin")] = None,
+    file: File = None,
+    inputs: Inputs = None,
+    model: ModelName = None,
+    budget: Budget = None,
+    out: Out = None,
+    allow: Allow = None,
+    deny: Deny = None,
+) -> int:
+    """Run a skill until its answer is accepted, it waits for somebody, or a limit stops it."""
+    said, pipe = globals_of(ctx), Pipe()
+    words = text_of(goal or (), file, pipe)
+    pairs = {key: value.text for key, value in pairs_of(inputs or (), pipe).items()}
+    at = place(said)
+    options = options_of(said, model, budget, allow or (), deny or (), at)
+    text = words.text if words else ""
+    return drive(said, at, lambda world: start_skill(world, catalog(at), skill, text, pairs, options), out)
+
+
+@manual(
+    "harness resume last",
+    "harness resume k3v9 look at the other pod too",
+    "harness resume k3v9 -b turns=40",
+    codes=CODES,
+    streams=True,
+)
+def resume(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="RUN", help="its folder, a part of its id, or last")],
+    message: Annotated[list[str] | None, typer.Argument(metavar="[MESSAGE…]", help="say something first")] = None,
+    file: File = None,
+    model: ModelName = None,
+    budget: Budget = None,
+    out: Out = None,
+    allow: Allow = None,
+    deny: Deny = None,
+    accept: Annotated[bool, typer.Option("--accept-changes", help="go on though skill or tools changed")] = False,
+) -> int:
+    """Go on with a run from its journal: what has ended is not done again."""
+    said, pipe = globals_of(ctx), Pipe()
+    words = text_of(message or (), file, pipe)
+    at = place(said)
+    folder = find_run(runs_dir(at), name)
+    options = options_of(said, model, budget, allow or (), deny or (), at, accept)
+    options = options if model else options.without_model()
+    text = words.text if words else None
+    return drive(said, at, lambda world: resume_session(world, catalog(at), folder, text, options), out)

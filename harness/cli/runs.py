@@ -1,0 +1,52 @@
+"""`harness runs`: the newest runs as a table, folded from their journals."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from harness.cli.options import globals_of, manual
+from harness.cli.output import print_json, print_table, say
+from harness.cli.place import place, runs_dir
+from harness.cli.words import since_seconds
+from harness.errors import HarnessError
+from harness.events.line import at_text
+from harness.runs.find import is_child, short_id
+from harness.runs.list import Listed, listed
+
+LAST = 20
+
+
+@manual("harness runs", "harness runs --waiting", "harness runs --skill oncall-triage --since 2d --json")
+def list_runs(
+    ctx: typer.Context,
+    waiting: Annotated[bool, typer.Option("--waiting", help="those that wait for somebody")] = False,
+    status: Annotated[str | None, typer.Option("--status", metavar="S", help="open, stopped, or a stop's name")] = None,
+    skill: Annotated[str | None, typer.Option("--skill", metavar="S", help="of this skill or pipeline")] = None,
+    tool: Annotated[str | None, typer.Option("--tool", metavar="T", help="that called this tool")] = None,
+    since: Annotated[str | None, typer.Option("--since", metavar="T", help="begun within: 90s, 2h, 7d")] = None,
+    last: Annotated[int, typer.Option("--last", metavar="N", help="at most so many")] = LAST,
+) -> int:
+    """List runs, newest first."""
+    said = globals_of(ctx)
+    at = place(said)
+    if last < 1:
+        raise HarnessError(f"--last {last} lists nothing", "give a number of 1 or more")
+    window = since_seconds(since) if since else None
+    found: list[Listed] = []
+    for run in listed(runs_dir(at), lambda folder: not is_child(folder)):
+        if window is not None and run.age_s > window:
+            break
+        if run.fits(waiting, status, skill, tool):
+            found.append(run)
+        if len(found) == last:
+            break
+    if said.json:
+        print_json({"runs": [run.as_json() for run in found]})
+    elif not found:
+        say(said, "no run fits; start one: harness run SKILL GOAL")
+    else:
+        rows = [(short_id(r.name), at_text(r.began)[:19].replace("T", " "), r.skill, r.shown, r.goal) for r in found]
+        print_table(said, ("ID", "BEGAN (UTC)", "SKILL", "STATE", "GOAL"), rows)
+    return 0

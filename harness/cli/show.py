@@ -1,0 +1,192 @@
+"""`harness show`: one run from its file, as it stands; nothing is opened for writing."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from harness.cli.options import Globals, globals_of, manual
+from harness.cli.output import flags, print_json
+from harness.cli.place import Place, catalog, place, runs_dir
+from harness.errors import HarnessError
+from harness.events.log import follow as read_events
+from harness.runs.begin import peek
+from harness.runs.find import find_run
+from harness.view.closing import first_line, last_lines, stop_of
+from harness.view.mode import current
+from harness.view.results import fetch
+from harness.view.rows import Run, Tree, apply
+from harness.view.text import ansi, escape, glyphs
+from harness.view.tree import Look, turn_lines, turns
+
+MOST_DEPTH = 3
+PAUSE = 0.3
+
+
+@manual(
+    "harness show",
+    "harness show k3v9 --graph",
+    "harness show last -F",
+    notes=("With -F the code is the run's; Ctrl-C ends it with 0.",),
+    streams=True,
+)
+def show(
+    ctx: typer.Context,
+    name: Annotated[str | None, typer.Argument(metavar="[RUN]", help="a run's folder, part of its id, or last")] = None,
+    event: Annotated[str | None, typer.Option("--event", metavar="N", help="one event whole")] = None,
+    graph: Annotated[bool, typer.Option("--graph", help="the layers of its graph with their states")] = False,
+    mermaid: Annotated[bool, typer.Option("--mermaid", help="the graph as Mermaid")] = False,
+    follow: Annotated[bool, typer.Option("-F", "--follow", help="go on until the run ends or waits")] = False,
+) -> int:
+    """Its steps, the answer, what it used, what waits."""
+    said = globals_of(ctx)
+    if (event is not None) + graph + mermaid + follow > 1:
+        raise HarnessError("--event, --graph, --mermaid and -F are four views", "give one of them")
+    at = place(said)
+    folder = find_run(runs_dir(at), name)
+    peek(folder)
+    if event is not None:
+        return print_event(folder, event)
+    if graph or mermaid:
+        from harness.cli.show_graph import print_graph
+
+        return print_graph(said, catalog(at), folder, mermaid)
+    if follow:
+        return followed(said, at, folder)
+    if said.output == "stream-json":
+        sys.stdout.buffer.write((folder / "events.jsonl").read_bytes())
+        return 0
+    return print_run(said, at, folder)
+
+
+def load_tree(folder: Path) -> Tree:
+    """A run and, three levels deep, the runs that worked for it."""
+    tree = Tree()
+    add(tree, folder, 0)
+    return tree
+
+
+def add(tree: Tree, folder: Path, depth: int) -> None:
+    for event in read_events(folder):
+        apply(tree, event, folder.name, depth)
+    run = tree.runs.get(folder.name)
+    for row in list(run.rows.values()) if run and depth < MOST_DEPTH else ():
+        child = folder.parent / str(row.child)
+        if row.child and (child / "events.jsonl").is_file():
+            add(tree, child, depth + 1)
+
+
+def is_owned(folder: Path) -> bool:
+    """Whether some process works on the run: it holds the lock as long as it lives."""
+    try:
+        descriptor = os.open(folder / "lock", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def print_run(said: Globals, at: Place, folder: Path) -> int:
+    """The whole run on stdout."""
+    tree, owned = load_tree(folder), is_owned(folder)
+    if said.json:
+        print_json(as_object(at, folder, tree.main, owned))
+        return 0
+    mode = current(flags(said))
+    signs = glyphs(mode.glyphs)
+    look = Look(mode.out_width, signs, reader(at), now=time.time())
+    print(first_line(tree.main, signs, mode.out_width))
+    for turn in turns(tree.main):
+        for line in turn_lines(tree, tree.main, turn, look, whole=True):
+            print(ansi(line, mode.out_colour))
+    ended = tree.main.end or {}
+    text = fetch(ended.get("answer"), folder.name, look.read)
+    if text:
+        print(f"\n{'not accepted' if ended.get('unaccepted') else 'answer'}:\n{escape(text.rstrip())}")
+    print()
+    for text in last_lines(tree, signs, mode.out_width, owned):
+        print(text)
+    print(f"folder: {escape(str(folder))}")
+    return 0
+
+
+def reader(at: Place) -> Any:
+    """Blobs of this project's runs."""
+    runs = runs_dir(at)
+    return lambda run, sha: (runs / run / "blobs" / sha).read_bytes()
+
+
+def as_object(at: Place, folder: Path, run: Run, owned: bool) -> dict[str, Any]:
+    """A run as one object; `steps` are its operations in order."""
+    last = run.end or run.park or {}
+    answer = fetch(last.get("answer"), folder.name, reader(at)) or None
+    steps = [
+        {"op": row.op, "verb": row.verb, "tool": row.name, "argv": row.argv, "state": row.state, "class": row.code,
+         "ms": row.ms, "turn": row.turn, "run": row.child}
+        for _, row in sorted(run.rows.items())
+    ]  # fmt: skip
+    waits = [row.op for row in run.rows.values() if row.state == "waiting"]
+    return {
+        "run": run.name, "skill": run.start.get("skill"), "stop": stop_of(run, owned), "code": last.get("exit"),
+        "answer": None if last.get("unaccepted") else answer, "unaccepted": answer if last.get("unaccepted") else None,
+        "spent": last.get("spent"), "limits": run.start.get("budget"), "verdicts": (run.verdict or {}).get("checks"),
+        "waiting": waits, "steps": steps, "folder": str(folder),
+    }  # fmt: skip
+
+
+def print_event(folder: Path, number: str) -> int:
+    """One event as it was written, laid out, and the folder of its attempt."""
+    events = read_events(folder)
+    if not (number.isascii() and number.isdigit() and 1 <= int(number[:9]) <= len(events)):
+        raise HarnessError(f"{folder.name} has no event {number}", f"give a number from 1 to {len(events)}")
+    event = events[int(number) - 1]
+    print(json.dumps(event, indent=2))
+    attempts = folder / "ops" / str(event.get("op"))
+    if attempts.is_dir():
+        print(attempts)
+    return 0
+
+
+def followed(said: Globals, at: Place, folder: Path) -> int:
+    """Plain lines on stdout (or the journal's own) as they come; ends with the run's code, by Ctrl-C with 0."""
+    from harness.view.plain import Plain
+
+    mode = current(flags(said))
+    view = Plain(sys.stdout, reader(at), glyphs(mode.glyphs), mode.out_colour)
+    seen, last = 0, {}
+    try:
+        while True:
+            owned, events = is_owned(folder), read_events(folder)
+            for event in events[seen:]:
+                show_one(said, folder, view, event)
+                last = event
+            seen = len(events)
+            if last.get("kind") in ("run.end", "park") or not owned:
+                break
+            time.sleep(PAUSE)
+    except KeyboardInterrupt:
+        return 0
+    if said.output != "stream-json":
+        view.close()
+    return int((last.get("data") or {}).get("exit") or 0)
+
+
+def show_one(said: Globals, folder: Path, view: Any, event: dict[str, Any]) -> None:
+    if said.output != "stream-json":
+        view.event(event, folder.name, 0)
+        return
+    lines = (folder / "events.jsonl").read_bytes().split(b"\n")
+    sys.stdout.buffer.write(lines[event["seq"] - 1] + b"\n")
+    sys.stdout.buffer.flush()

@@ -1,0 +1,121 @@
+"""`harness tools list`, `show` and `check`: they read headers and start nothing."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from harness.cli.options import globals_of, manual
+from harness.cli.output import print_findings, print_json, print_table, say
+from harness.cli.place import Place, bins, find_tool, label, place, scripts
+from harness.errors import Finding
+from harness.tools import Tool
+
+
+@manual("harness tools", "harness tools --json")
+def list_tools(ctx: typer.Context) -> int:
+    """Every tool once, from the folder in which a name is found first."""
+    said = globals_of(ctx)
+    at = place(said)
+    found: dict[str, tuple[Tool, str]] = {}
+    for folder in bins(at):
+        for name, tool in folder.tools.items():
+            found.setdefault(name, (tool, label(at, folder.root, folder.folder)))
+    if said.json:
+        print_json({"tools": [row(tool, where) for tool, where in found.values()]})
+        return 0
+    if not found:
+        say(said, "there are no tools yet; the first one: harness tools new check-lag")
+        return 0
+    rows = [(name, tool.effect, state(tool), where, tool.describe) for name, (tool, where) in sorted(found.items())]
+    print_table(said, ("NAME", "EFFECT", "STATE", "PLACE", "DOES"), rows)
+    return 0
+
+
+def state(tool: Tool) -> str:
+    if tool.broken:
+        return "broken"
+    return "ok" if tool.header else "no header"
+
+
+def row(tool: Tool, where: str) -> dict[str, object]:
+    """A tool as one object of a list."""
+    said = {"name": tool.name, "effect": tool.effect, "repeat": tool.repeat, "state": state(tool), "place": where}
+    return {**said, "describe": tool.describe, "path": str(tool.path), "pipeline": tool.pipeline}
+
+
+@manual("harness tools show search-logs", "harness tools show search-logs --json")
+def show(
+    ctx: typer.Context, name: Annotated[str, typer.Argument(metavar="NAME", help="a tool's name")]
+) -> int:
+    """What the header says, then the file and what is wrong with it. JSON: the schema of its arguments."""
+    from harness.tools.usage import help_text, schema
+    from harness.view.text import escape
+
+    said = globals_of(ctx)
+    at = place(said)
+    tool = find_tool(at, name)
+    if said.json:
+        print_json(schema(tool))
+        return 0
+    print(escape(help_text(tool)))
+    print(f"\n{escape(str(tool.path))}")
+    for finding in findings_of(at, tool):
+        print(escape(finding.text()))
+    return 0
+
+
+@manual("harness tools check", "harness tools check search-logs --strict", codes=(0, 1, 2, 3))
+def check(
+    ctx: typer.Context,
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="tools; else the project's")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="warnings count as errors")] = False,
+) -> int:
+    """One line a finding; exit 1 if there is an error."""
+    said = globals_of(ctx)
+    at = place(said)
+    tools, loose = ([find_tool(at, name) for name in names], []) if names else own_tools(at)
+    findings = [*loose, *(finding for tool in tools for finding in findings_of(at, tool))]
+    return print_findings(said, findings, f"{len(tools)} tool{'' if len(tools) == 1 else 's'}", strict)
+
+
+def own_tools(at: Place) -> tuple[list[Tool], list[Finding]]:
+    """The project's tools, those of its skills' scripts among them, and the findings of their folders."""
+    from harness.tools.discovery import read_bin
+
+    tools: list[Tool] = []
+    loose: list[Finding] = []
+    for found in bins(at):
+        if found.root.origin == "project":
+            tools += found.tools.values()
+            loose += found.findings
+    for root, folder in scripts(at):
+        if root.origin == "project":
+            read, findings = read_bin(folder, at.project, script=True)
+            tools += read.values()
+            loose += findings
+    return tools, loose
+
+
+def findings_of(at: Place, tool: Tool) -> list[Finding]:
+    """What a tool was read with, what a check adds, and what is wrong with a pipeline's stages."""
+    from harness.tools.discovery import static_findings
+
+    return [*tool.findings, *static_findings(tool), *(stage_findings(at, tool) if tool.pipeline else [])]
+
+
+def stage_findings(at: Place, tool: Tool) -> list[Finding]:
+    from harness.cli.place import catalog
+    from harness.runs.kit import file_places, find_tool
+    from harness.tools.stages import read_pipeline
+    from harness.tools.wiring import check_pipeline
+
+    found = catalog(at)
+    places = file_places(found, tool.path)
+
+    def resolve(name: str) -> Tool | Literal["worker"] | None:
+        return find_tool(found, places, name) or ("worker" if found.named(name) else None)
+
+    known = [name for folder in places for name in found.tools(folder)]
+    return check_pipeline(read_pipeline(tool), tool, resolve, known)

@@ -1,0 +1,62 @@
+"""`harness tools run`: one call by hand, gated and journaled as in a run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from harness.cli.driving import drive, options_of
+from harness.cli.options import globals_of, manual
+from harness.cli.place import catalog, find_tool, place
+from harness.cli.run import Allow, Deny
+from harness.errors import HarnessError, near_text
+from harness.runs.session import start_tool
+from harness.skills.check import resolve
+from harness.skills.names import find
+from harness.tools import Tool
+from harness.tools.arguments import help_text, parse, refusal, wants_help
+
+CODES = (0, 1, 2, 3, 5, 7, 11, 75, 124, 130)
+
+
+@manual("harness tools run search-logs --logs app.log", codes=CODES, foreign=True, streams=True,
+        notes=("the tool's own code where it carries a class: 2 64 65 66 69 73 75 77 78 124",))  # fmt: skip
+def run(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="a tool's name")],
+    words: Annotated[list[str] | None, typer.Argument(metavar="[ARGS…]", help="its arguments")] = None,
+    skill: Annotated[str | None, typer.Option("--skill", metavar="S", help="the tool as this skill means it")] = None,
+    allow: Allow = None,
+    deny: Deny = None,
+) -> int:
+    """Run one tool: its standard output is printed, its receipt kept."""
+    said = globals_of(ctx)
+    at = place(said)
+    found = catalog(at)
+    tool = _of_skill(resolve(found, find(found, skill)).tools, name, skill) if skill else find_tool(at, name)
+    args = list(words or ())
+    if tool.broken is None and wants_help(tool, args):
+        typer.echo(help_text(tool))
+        return 0
+    _check(tool, args)
+    options = options_of(said, None, None, allow or (), deny or (), at)
+    return drive(said, at, lambda world: start_tool(world, found, tool, args, options))
+
+
+def _of_skill(tools: object, name: str, skill: str) -> Tool:
+    assert isinstance(tools, dict)
+    tool = tools.get(name)
+    if not isinstance(tool, Tool):
+        raise HarnessError(f"{name} is no tool of {skill}{near_text(name, tools)}", f"harness skills show {skill}")
+    return tool
+
+
+def _check(tool: Tool, args: list[str]) -> None:
+    """Refuse what cannot run before a folder is made for it."""
+    if tool.broken is not None:
+        where = f"{tool.broken.file}:{tool.broken.line}"
+        raise HarnessError(f"{tool.name} is broken: {tool.broken.message}", tool.broken.fix, where, code=78)
+    problems = parse(tool, args)[1]
+    if problems:
+        raise HarnessError(refusal(tool, problems), f"harness tools show {tool.name}")

@@ -1,0 +1,310 @@
+"""State from events: `apply` is the one function that changes it. No disk, clock, network or randomness.
+
+The cost of an event does not depend on the length of the run, and a value kept in a blob is never read: an argv that
+is one stands in its slot by its digest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from harness.events.line import at_seconds
+from harness.events.state import TAKES_SLOT, Operation, Receipt, Slot, State
+
+Event = dict[str, Any]
+MONEY = 1_000_000_000
+
+
+def fold(events: Iterable[Event], state: State | None = None) -> State:
+    """The state after these events, from the beginning or going on from `state`."""
+    state = state or State()
+    for event in events:
+        apply(state, event)
+    return state
+
+
+def apply(state: State, event: Event) -> None:
+    """Let one event change the state."""
+    kind, data, at = event["kind"], event["data"], at_seconds(event["at"])
+    if state.seq:
+        _pass_time(state, event, at)
+    state.seq, state.epoch, state.at = event["seq"], event["epoch"], at
+    _APPLY[kind](state, data, event.get("op", 0))
+    state.last_kind = kind
+
+
+def _pass_time(state: State, event: Event, at: float) -> None:
+    """Active time is what passed within an epoch, but for waits that ended with a person's word."""
+    ms = max(0, round((at - state.at) * 1000))
+    data = event["data"]
+    if event["kind"] == "resume":
+        lost = round(float(data.get("lost_s", 0)) * 1000)
+        state.spent.active_ms += lost
+        state.spent.waiting_ms += max(0, ms - lost)
+    elif _is_persons(event["kind"], data):
+        state.spent.waiting_ms += ms
+    else:
+        state.spent.active_ms += ms
+
+
+def _is_persons(kind: str, data: dict[str, Any]) -> bool:
+    if kind == "user.say":
+        return data.get("answers") is not None
+    return kind == "decide" and bool(data.get("via"))
+
+
+def _run_start(state: State, data: dict[str, Any], _: int) -> None:
+    state.start, state.status = data, "open"
+    state.budget, state.inputs = dict(data.get("budget") or {}), dict(data.get("inputs") or {})
+    state.model = (data.get("model") or {}).get("ref", "")
+
+
+def _user_say(state: State, data: dict[str, Any], _: int) -> None:
+    if data.get("inbox"):
+        state.inbox.add(data["inbox"])
+    answered = data.get("answers")
+    if answered is None:
+        state.status, state.end, state.verdict = "open", None, None
+        state.finishes = 0
+    elif answered in state.open_ops and state.open_ops[answered].verb == "ask":
+        op = state.open_ops[answered]
+        op.answer = data["text"]
+        _close(state, op)
+    else:
+        state.replies.append(data["text"])
+        state.question = None
+    state.progress, state.strikes = True, 0
+    state.noted.clear()
+
+
+def _note(state: State, data: dict[str, Any], _: int) -> None:
+    state.noted.add(data["why"] if data["why"] == "strikes" else f"{data['why']}:{data['text']}")
+
+
+def _model_start(state: State, data: dict[str, Any], _: int) -> None:
+    state.reserved = data
+    state.context = data.get("context", state.context)
+
+
+def _model_reply(state: State, data: dict[str, Any], _: int) -> None:
+    _settle_request(state, data)
+    state.turn = data["turn"]
+    state.spent.turns += 1
+    state.progress, state.verdict = False, None if state.question is None else state.verdict
+    calls = data["calls"] if isinstance(data["calls"], list) else []
+    state.turn_ops = tuple(call["op"] for call in calls)
+    alone = len(calls) == 1
+    for call in calls:
+        _open_call(state, call, data["turn"], alone)
+    if not any(not state.ops[n].closed for n in state.turn_ops):
+        _end_turn(state)
+
+
+def _open_call(state: State, call: dict[str, Any], turn: int, alone: bool) -> None:
+    arguments = call.get("arguments") or {}
+    tool = str(arguments.get("tool", "")) if call["verb"] == "run" else call["verb"]
+    op = Operation(call["op"], call["verb"], call.get("id", ""), tool, arguments, turn=turn)
+    op.error = call.get("error")
+    if op.verb == "finish" and not alone and not op.error:
+        op.error = "finish alone"
+    state.ops[op.n] = op
+    state.next_op = max(state.next_op, op.n + 1)
+    if op.error:
+        op.code, op.closed = "INVALID_INPUT", True
+    else:
+        state.open_ops[op.n] = op
+    if op.verb == "finish" and not op.error:
+        state.proposal = arguments.get("answer", "")
+
+
+def _settle_request(state: State, data: dict[str, Any]) -> None:
+    state.reserved = None
+    usage = data.get("usage") or {}
+    state.spent.tokens_in += usage.get("input", 0)
+    state.spent.tokens_out += usage.get("out", 0)
+    if "cost" in data and data["cost"] is None:
+        state.spent.unpriced += 1
+    elif data.get("cost"):
+        state.spent.nanos += round(float(data["cost"]) * MONEY)
+
+
+def _model_fail(state: State, data: dict[str, Any], _: int) -> None:
+    _settle_request(state, data)
+
+
+def _decide(state: State, data: dict[str, Any], n: int) -> None:
+    op = state.ops.get(n) or _open_decided(state, n, data)
+    if data.get("inbox"):
+        state.inbox.add(data["inbox"])
+    first = op.verdict is None
+    op.verdict, op.code, op.reasons = data["verdict"], data.get("code"), tuple(data.get("reasons") or ())
+    if "argv" in data:
+        op.argv = _argv(data["argv"])
+    op.effect, op.repeat = data.get("effect", op.effect), data.get("repeat", op.repeat)
+    op.digest = data.get("digest", op.digest)
+    if data.get("via"):
+        op.approved_by = data.get("by")
+        state.strikes, state.progress = 0, True
+    if op.verdict == "allow" and (first or op.approved_by) and op.role != "verify":
+        state.spent.calls += 1
+        state.spent.effects[op.effect] = state.spent.effects.get(op.effect, 0) + 1
+    if op.verdict == "deny":
+        if data.get("via"):
+            state.denied[slot_of(op)] = (op.reasons or ("a person said no",))[0]
+        _close(state, op)
+
+
+def _open_decided(state: State, n: int, data: dict[str, Any]) -> Operation:
+    """Stages, verifiers and the call of `tools run` have no reply before them: their decision names them."""
+    call = data.get("call") or {}
+    verb = "verify" if "verifier" in call else "stage" if "stage" in call else "run"
+    op = Operation(n=n, verb=verb, tool=call.get("tool", ""), stage=call.get("stage"))
+    op.role = "verify" if verb == "verify" else "call"
+    op.arguments = {"tool": op.tool, "args": call.get("args", [])}
+    state.ops[n] = state.open_ops[n] = op
+    state.next_op = max(state.next_op, n + 1)
+    return op
+
+
+def _argv(value: object) -> tuple[str, ...]:
+    if isinstance(value, dict):
+        return (f"blob:{value.get('blob')}",)
+    if isinstance(value, str):
+        return (value,)
+    return tuple(value) if isinstance(value, list) else ()
+
+
+def slot_of(op: Operation) -> Slot:
+    """Where this operation's receipt is kept."""
+    if op.verb == "stage":
+        return ("stage", op.stage or "")
+    return (op.tool, *(op.argv or ()))
+
+
+def _tool_start(state: State, data: dict[str, Any], n: int) -> None:
+    op = state.ops[n]
+    op.attempt, op.attempt_open, op.attempt_epoch = data.get("try", 1), True, state.epoch
+    op.role, op.child = data.get("role", "call"), data.get("child")
+    op.tool = data.get("tool", op.tool)
+    op.needs = tuple(data.get("needs") or ())
+    op.started_at = state.at
+
+
+def _tool_end(state: State, data: dict[str, Any], n: int) -> None:
+    op = state.ops[n]
+    had_attempt = op.attempt > 0
+    op.attempt_open, op.result, op.ended_at = False, data, state.at
+    _add_spent(state, data.get("spent") or {})
+    if op.role == "verify":
+        _close(state, op)  # a verifier that was cut is not repeated by itself: the answer is judged anew
+        return
+    if data["outcome"] in ("cut", "not-started") or data.get("retry"):
+        return
+    if data["outcome"] == "unknown" and data.get("by") != "person":
+        return
+    if op.verb == "read" or had_attempt:
+        _file(state, op, data)
+    _close(state, op)
+
+
+def _add_spent(state: State, child: dict[str, Any]) -> None:
+    """What a child run used counts for its parent."""
+    state.spent.turns += child.get("turns", 0)
+    state.spent.calls += child.get("calls", 0)
+    state.spent.tokens_in += child.get("tokens_in", 0)
+    state.spent.tokens_out += child.get("tokens_out", 0)
+    state.spent.nanos += child.get("nanos", 0)
+    state.spent.unpriced += child.get("unpriced", 0)
+
+
+def _file(state: State, op: Operation, data: dict[str, Any]) -> None:
+    """Keep what the operation proves, and note whether it brought anything new."""
+    slot, name = slot_of(op), data.get("class", "OK")
+    receipt = Receipt(
+        op=op.n, slot=slot, tool=op.tool, argv=op.argv or (), exit=data.get("exit") or 0, error_class=name,
+        result=data.get("result", ""), at=state.at, ttl=data.get("ttl"), needs=op.needs,
+        artifacts=tuple((a["path"], a["sha256"]) for a in data.get("artifacts") or ()),
+    )  # fmt: skip
+    state.receipts[op.n] = receipt
+    state.ended[op.tool] = state.ended.get(op.tool, 0) + (name != "UNKNOWN_OUTCOME")
+    if receipt.ok:
+        state.succeeded.setdefault(op.tool, []).append(op.n)
+    if name in TAKES_SLOT:
+        state.slots[slot] = receipt
+        state.by_tool.setdefault(op.tool, {})[slot] = receipt
+        state.stale.discard(slot)
+    key = (slot, receipt.result)
+    worker_failed = op.child is not None and data.get("stop") not in (None, "passed")
+    if key not in state.seen and not worker_failed:
+        state.progress = True
+    state.seen.add(key)
+
+
+def _close(state: State, op: Operation) -> None:
+    op.closed = True
+    state.open_ops.pop(op.n, None)
+    if op.n in state.turn_ops and not any(n in state.open_ops for n in state.turn_ops):
+        _end_turn(state)
+
+
+def _end_turn(state: State) -> None:
+    """A turn without anything new is a strike; one with something new clears them."""
+    state.strikes = 0 if state.progress else state.strikes + 1
+    if state.progress:
+        state.noted.discard("strikes")
+
+
+def _verify(state: State, data: dict[str, Any], _: int) -> None:
+    missing = len(data.get("missing") or ()) + sum(1 for check in data.get("checks") or () if check.get("exit"))
+    state.question = data.get("question")
+    if state.question is not None:
+        state.verdict = data
+        return
+    if state.verdict is not None and missing < state.missing:
+        state.progress = True
+    state.verdict, state.missing = data, missing
+    state.finishes += 1
+    state.replies.clear()
+    state.progress = state.progress or bool(data["ok"])
+    for op in [op for op in state.open_ops.values() if op.verb == "finish"]:
+        _close(state, op)
+
+
+def _park(state: State, data: dict[str, Any], _: int) -> None:
+    state.status, state.park = "parked", data
+
+
+def _resume(state: State, data: dict[str, Any], _: int) -> None:
+    if state.end is not None:  # a person begins anew where the run had given up
+        state.strikes = state.finishes = 0
+    state.status, state.park, state.end = "open", None, None
+    for change in data.get("changes") or ():
+        name = str(change.get("what", "")).removeprefix("tool ")
+        state.stale.update(slot for slot, receipt in state.slots.items() if receipt.tool == name)
+
+
+def _amend(state: State, data: dict[str, Any], _: int) -> None:
+    what, target = data["what"], data.get("target")
+    if data.get("inbox"):
+        state.inbox.add(data["inbox"])
+    if what == "budget" and isinstance(data.get("value"), dict):
+        state.budget.update(data["value"])
+    elif what == "input":
+        state.inputs[str(target)] = data.get("value")
+
+
+def _run_end(state: State, data: dict[str, Any], _: int) -> None:
+    state.status, state.end = "ended", data
+
+
+def _nothing(state: State, data: dict[str, Any], _: int) -> None:
+    """A report, or a change that only the composed messages follow."""
+
+
+_APPLY: dict[str, Callable[[State, dict[str, Any], int], None]] = {
+    "run.start": _run_start, "user.say": _user_say, "note": _note, "model.start": _model_start,
+    "model.reply": _model_reply, "model.fail": _model_fail, "decide": _decide, "tool.start": _tool_start,
+    "tool.end": _tool_end, "verify": _verify, "park": _park, "resume": _resume, "amend": _amend,
+    "run.end": _run_end, "context": _nothing, "secret.leak": _nothing,
+}  # fmt: skip

@@ -1,0 +1,157 @@
+"""The seam for everything that changes the disk or starts a process, so that a test can count, stop at or fail each.
+
+Not a place for decisions: every method is one action of the operating system (`put` is four of them). A subclass that
+overrides a method sees every such action of the harness.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+if TYPE_CHECKING:
+    import subprocess
+
+_spawning = threading.Lock()
+_children: WeakSet[subprocess.Popen[bytes]] = WeakSet()
+_aside = itertools.count()
+
+
+def own_children() -> set[int]:
+    """The processes started through `IO.spawn` that have not been waited for. Waits for a spawn under way."""
+    with _spawning:
+        return {child.pid for child in _children if child.returncode is None}
+
+
+class IO:
+    """The real thing. Every descriptor it opens is close-on-exec; errors are the `OSError` of the system."""
+
+    def open(self, path: Path, flags: int, mode: int = 0o600) -> int:
+        """A descriptor of `path`; `flags` as for `os.open`."""
+        return os.open(path, flags | os.O_CLOEXEC, mode)
+
+    def write(self, fd: int, data: bytes) -> int:
+        """One write; how many bytes of `data` it took, which may be fewer than there are."""
+        return os.write(fd, data)
+
+    def size(self, fd: int) -> int:
+        """The length of the open file in bytes."""
+        return os.fstat(fd).st_size
+
+    def truncate(self, fd: int, length: int) -> None:
+        """Cut the open file to `length` bytes."""
+        os.ftruncate(fd, length)
+
+    def sync(self, fd: int) -> None:
+        """Bring the file's data, and the length needed to read it, to the disk."""
+        if hasattr(os, "fdatasync"):
+            os.fdatasync(fd)
+        elif hasattr(fcntl, "F_FULLFSYNC"):
+            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)  # fsync alone leaves the data in the drive's cache there
+        else:
+            os.fsync(fd)
+
+    def sync_dir(self, path: Path) -> None:
+        """Bring the names in directory `path` to the disk."""
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def rename(self, src: Path, dst: Path) -> None:
+        """Give `src` the name `dst`, in place of what had it."""
+        src.replace(dst)
+
+    def mkdir(self, path: Path, mode: int = 0o700) -> None:
+        """Make one directory, which must not exist."""
+        path.mkdir(mode)
+
+    def unlink(self, path: Path) -> None:
+        """Remove one file."""
+        path.unlink()
+
+    def touch(self, path: Path) -> None:
+        """Set the times of `path`, which must exist, to now."""
+        os.utime(path)
+
+    def lock(self, fd: int) -> bool:
+        """Take the exclusive lock of the open file without waiting; False when somebody else has it."""
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def read(self, path: Path) -> bytes:
+        """The whole file."""
+        return path.read_bytes()
+
+    def put(self, path: Path, data: bytes, mode: int = 0o600) -> None:
+        """Make `path` hold exactly `data`, or leave it as it was: written aside, synced, renamed."""
+        aside = path.with_name(f".{path.name}.{os.getpid()}-{next(_aside)}")
+        fd = self.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        try:
+            try:
+                self._write_all(fd, data)
+                self.sync(fd)
+            finally:
+                os.close(fd)
+            self.rename(aside, path)
+        except OSError:
+            with suppress(OSError):
+                self.unlink(aside)
+            raise
+
+    def _write_all(self, fd: int, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self.write(fd, bytes(rest)) :]
+
+    def spawn(
+        self,
+        argv: Sequence[str],
+        cwd: Path,
+        env: Mapping[str, str],
+        stdin: int,
+        stdout: int,
+        stderr: int,
+        pass_fds: Sequence[int] = (),
+    ) -> subprocess.Popen[bytes]:
+        """Start `argv`, whose first word is a path, in a session of its own with umask 077.
+
+        `stdin`, `stdout`, `stderr` are descriptors; of all others the child gets `pass_fds` only, under the same
+        numbers. A process that is started in a session of its own in any other way may be taken for a runaway of a
+        tool that runs at the time, and be killed. Raises `OSError` or `ValueError` when nothing was started.
+        """
+        import subprocess  # whoever only reads a log does not need it
+
+        with _spawning:  # nothing else may be forked while `pass_fds` are inheritable
+            try:
+                for fd in pass_fds:
+                    os.set_inheritable(fd, True)
+                # close_fds closes one by one where the fast ways are forbidden; every descriptor is close-on-exec
+                child: subprocess.Popen[bytes] = subprocess.Popen(
+                    argv,
+                    bufsize=0,
+                    cwd=cwd,
+                    env=env,
+                    stdin=stdin,
+                    stdout=stdout,
+                    stderr=stderr,
+                    close_fds=False,
+                    start_new_session=True,
+                    umask=0o077,
+                )
+            finally:
+                for fd in pass_fds:
+                    os.set_inheritable(fd, False)
+            _children.add(child)
+            return child

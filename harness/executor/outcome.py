@@ -1,0 +1,51 @@
+"""What is asked of an attempt and what came of it. Data alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One attempt to make. `argv[0]` is an absolute path; `timeout` is seconds; `stdin` is all the tool can read."""
+
+    argv: tuple[str, ...]
+    cwd: Path
+    env: Mapping[str, str]
+    timeout: float
+    op_id: str
+    stdin: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an attempt ended.
+
+    `exit` is None only when nothing was started; a death by signal n is `signal` n and `exit` 128 + n. `timed_out`
+    and `cancelled` say that we ended it, whatever its exit then was. `out` and `err` are the first 8 MiB of each,
+    `dropped` counts the bytes of both beyond that, `ms` is the time until the first process of the tool ended. `why`
+    is one line on what the exit does not tell: why it was not started, or which limit it met.
+    """
+
+    exit: int | None
+    signal: int | None
+    timed_out: bool
+    cancelled: bool
+    out: bytes
+    err: bytes
+    dropped: int
+    ms: int
+    started: bool
+    why: str | None
+
+
+@dataclass(slots=True)
+class Cancel:
+    """A person's wish to stop. Level 1: start nothing more, let running ones end; 2: kill. Only ever raised.
+
+    Setting `level` is all a signal handler has to do.
+    """
+
+    level: int = 0

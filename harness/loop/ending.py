@@ -1,0 +1,75 @@
+"""How a run stops: one `park` or one `run.end`, each with a named cause, synced before anybody is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from harness.events.state import Operation, State
+from harness.graph.fresh import is_fresh
+from harness.loop.run import Run, Stop
+
+CODES = {
+    "passed": 0, "failed": 1, "denied": 7, "no-progress": 8, "declined": 9, "interrupted": 130, "budget": 6, "error": 3,
+    "needs-approval": 5, "needs-answer": 10, "unknown-outcome": 11, "waiting": 75,
+}  # fmt: skip
+
+
+def spent_of(state: State) -> dict[str, Any]:
+    """What the run used, as its last event says it. `usd` is exact; what had no price is counted apart."""
+    spent = state.spent
+    return {
+        "turns": spent.turns, "calls": spent.calls, "tokens_in": spent.tokens_in, "tokens_out": spent.tokens_out,
+        "nanos": spent.nanos, "unpriced": spent.unpriced, "active_s": round(spent.active_ms / 1000, 3),
+        "waiting_s": round(spent.waiting_ms / 1000, 3),
+    }  # fmt: skip
+
+
+def end(
+    run: Run, stop: str, code: int | None = None, limit: str | None = None, error: str | None = None, answer: Any = None
+) -> Stop:
+    """Append `run.end`. The answer (by default the last proposed one) is marked unaccepted unless the run passed."""
+    answer = run.state.proposal if answer is None else answer
+    code = CODES[stop] if code is None else code
+    if limit == "seconds":
+        code = 124
+    data: dict[str, Any] = {"stop": stop, "exit": code}
+    if limit:
+        data["limit"] = limit
+    data["answer"] = run.log.fit(run.text(answer)) if answer is not None else ""
+    if answer is not None and stop != "passed":
+        data["unaccepted"] = True
+    data["unmet"] = _unmet(run)
+    if error:
+        data["error"] = error
+    run.append("run.end", data | {"spent": spent_of(run.state)})
+    run.log.sync()
+    return Stop(stop, code)
+
+
+def _unmet(run: Run) -> list[dict[str, Any]]:
+    """The operations that are left open."""
+    return [{"op": op.n, "name": op.tool, "why": op.verdict or "not decided"} for op in run.state.open_ops.values()]
+
+
+def park(run: Run, stop: str, ops: Sequence[int], hint: str, code: int | None = None) -> Stop:
+    """Append `park`: no process needs to wait from here on."""
+    code = CODES[stop] if code is None else code
+    run.append("park", {"stop": stop, "exit": code, "ops": list(ops), "hint": hint})
+    run.log.sync()
+    return Stop(stop, code, parked=True)
+
+
+def evidence(run: Run) -> list[str]:
+    """One line a receipt, for a run that stops before its answer was accepted."""
+    ground = run.ground()
+    found = []
+    for receipt in sorted(run.state.slots.values(), key=lambda r: r.op):
+        state = ("fresh" if is_fresh(ground, receipt) else "stale") if receipt.ok else receipt.error_class
+        found.append(f"op:{receipt.op}  {' '.join((receipt.tool, *receipt.argv))}  {state}")
+    return found
+
+
+def unknown_hint(run: Run, op: Operation) -> str:
+    folder = run.folder / "ops" / str(op.n) / str(op.attempt)
+    return f"operation {op.n} ({op.tool}) may have had its effect; look at {folder}"

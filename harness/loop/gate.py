@@ -1,0 +1,154 @@
+"""The one gate: every read, run, stage and verifier is judged here, and the verdict is journaled. It starts nothing."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.errors import near_text
+from harness.events.line import to_json
+from harness.events.state import Operation
+from harness.graph.fresh import consumed, unmet
+from harness.loop.run import Run
+from harness.policy.decide import Decision, Request, decide
+from harness.tools import Tool
+from harness.tools.arguments import canonical, parse, refusal
+from harness.tools.compare import as_texts
+
+DIGEST_SHOWN = 16
+MAX_DEPTH = 3
+
+
+def judge(run: Run, op: Operation, call: dict[str, Any] | None = None) -> Decision:
+    """Decide on a `run`, a stage or a verifier and append the `decide` event. `call` names one that no reply made."""
+    request, _ = build_request(run, op)
+    decision = decide(request, run.rules, run.state.budget, run.state.spent)
+    digest = "" if request.effect == "read" else call_digest(run, op.n, request)
+    record(run, op.n, request, decision, call=call, digest=digest)
+    return decision
+
+
+def build_request(run: Run, op: Operation) -> tuple[Request, tuple[int, ...]]:
+    """The call as it would be carried out, with whatever stands against it."""
+    name, args = op.tool, run.args(op)
+    kit = run.toolset
+    names = kit.available
+    if op.verb == "run" and not names and name != kit.stand_in:
+        return Request(name, tuple(args), empty_list=True), ()
+    if (name in kit.workers or is_pipeline(kit.tools.get(name))) and run.depth >= MAX_DEPTH:
+        return Request(name, tuple(args), effect="read", outside=f"runs are nested at most {MAX_DEPTH} deep"), ()
+    if name in kit.workers:
+        return _released(run, op, Request(name, tuple(args), effect="read", values={"args": tuple(args)})), ()
+    tool = kit.tools.get(name)
+    if tool is None and name == "harness":
+        return Request(name, tuple(args), effect="read", broken="no model can be asked by a stage here"), ()
+    if tool is None:
+        return Request(name, tuple(args), known=False, near=near_text(name, names)), ()
+    return _tool_request(run, op, tool, args)
+
+
+def _tool_request(run: Run, op: Operation, tool: Tool, args: list[str]) -> tuple[Request, tuple[int, ...]]:
+    listed = op.verb != "run" or tool.name in run.toolset.listed or tool.name == run.toolset.stand_in
+    values, problems = parse(tool, args)
+    broken = tool.broken.text() if tool.broken else None
+    argv = tuple(args) if problems or broken else canonical(tool, values)
+    request = Request(
+        tool=tool.name, argv=argv, effect=effect_of(tool), effect_declared=tool.effect_declared or tool.pipeline,
+        listed=listed, near="" if listed else near_text(tool.name, run.toolset.available), broken=broken,
+        problems=(refusal(tool, problems),) if problems else (), values=as_texts(tool, values),
+    )  # fmt: skip
+    if problems or broken or op.verb == "verify":
+        return request, ()
+    if op.verb == "stage":
+        return request, run.stage_needs(op)
+    return _released(run, op, request), consumed(run.ground(), run.toolset.graph, tool.name, request.values)
+
+
+def _released(run: Run, op: Operation, request: Request) -> Request:
+    """The request with the needs that do not hold, and a person's earlier no."""
+    needs = unmet(run.ground(), run.toolset.graph, request.tool, request.values)
+    before = run.state.denied.get((request.tool, *request.argv))
+    fields = {name: getattr(request, name) for name in Request.__slots__}
+    return Request(**{**fields, "needs": tuple(n.text() for n in needs), "refused_before": before})
+
+
+def is_pipeline(tool: Tool | None) -> bool:
+    return tool is not None and tool.pipeline
+
+
+def effect_of(tool: Tool) -> str:
+    """The declared effect, raised by what the header says elsewhere; a pipeline's call counts as a read."""
+    if tool.pipeline:
+        return "read"
+    effect = tool.effect
+    if tool.roles.get("writes") and effect == "read":
+        effect = "write"
+    if any(host != "none" for host in tool.net) and effect in ("read", "write"):
+        effect = "external"
+    return "money" if tool.roles.get("amount") else effect
+
+
+def repeat_of(tool: Tool | None) -> str:
+    """What may be done again: a pipeline's stages answer for themselves, so its call may."""
+    if tool is None or tool.pipeline:
+        return "pure"
+    return "opaque" if tool.repeat == "queryable" and not tool.query else tool.repeat
+
+
+def call_digest(run: Run, n: int, request: Request) -> str:
+    """What an approval is bound to: SHA-256 over everything that decides what will happen."""
+    tool = run.toolset.tools.get(request.tool)
+    parts = {
+        "run": run.name, "op": n, "tool": str(tool.path) if tool else request.tool,
+        "file": run.tool_digest(tool) if tool else "", "argv": list(request.argv), "cwd": str(run.project),
+        "effect": request.effect,
+    }  # fmt: skip
+    return hashlib.sha256(to_json(parts).encode()).hexdigest()
+
+
+def record(
+    run: Run, n: int, request: Request, decision: Decision, call: dict[str, Any] | None = None, digest: str = ""
+) -> None:
+    """Append the `decide` event of a rule's decision."""
+    tool = run.toolset.tools.get(request.tool)
+    data: dict[str, Any] = {"verdict": decision.verdict, "argv": run.fit_argv(request.argv)}
+    if decision.code:
+        data["code"] = decision.code
+    data["rules"] = list(decision.rules)
+    if decision.reasons:
+        data["reasons"] = list(decision.reasons)
+    data |= {"effect": request.effect, "repeat": repeat_of(tool)}
+    if digest and decision.verdict != "deny":
+        data["digest"] = digest[:DIGEST_SHOWN]
+    if call is not None:
+        data["call"] = call
+    run.append("decide", data, n)
+
+
+def person_decides(run: Run, op: Operation, verdict: str, by: str, via: str, why: str = "", inbox: str = "") -> None:
+    """Append a person's word on a waiting call, and put it on the disk."""
+    data: dict[str, Any] = {"verdict": verdict, "argv": run.fit_argv(op.argv or ())}
+    if verdict == "deny":
+        data |= {"code": "DENIED", "rules": ["person"], "reasons": [why or "a person said no"]}
+    else:
+        data["rules"] = ["person"]
+    data |= {"effect": op.effect, "repeat": op.repeat}
+    data |= {"digest": op.digest, "by": by, "via": via} if op.digest else {"by": by, "via": via}
+    if verdict == "allow":
+        data["grant"] = "once"
+    if inbox:
+        data["inbox"] = inbox
+    run.append("decide", data, op.n)
+    run.log.sync()
+
+
+def shown(run: Run, op: Operation, position: Mapping[str, int]) -> dict[str, Any]:
+    """What an approval prompt is rendered from: the request alone, the model's own text last."""
+    tool = run.toolset.tools.get(op.tool)
+    return {
+        "run": run.name, "op": op.n, "skill": run.state.start.get("skill", ""), "tool": op.tool, "effect": op.effect,
+        "path": str(tool.path) if tool else op.tool, "argv": list(op.argv or ()), "cwd": str(Path(run.project)),
+        "digest": op.digest or "", "level": "none", "reasons": list(op.reasons), "turn": op.turn, **position,
+    }  # fmt: skip

@@ -1,0 +1,96 @@
+"""Words from other processes: files in the run's inbox, turned into events by its owner. Only it writes the log."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from harness.events.state import Operation
+from harness.loop.gate import DIGEST_SHOWN, person_decides
+from harness.loop.run import Run
+
+
+def waiting_files(folder: Path) -> list[Path]:
+    """The inbox's messages, oldest first; those being written do not count."""
+    try:
+        return sorted(p for p in (folder / "inbox").iterdir() if p.suffix == ".json")
+    except OSError:
+        return []
+
+
+def has_word(folder: Path) -> bool:
+    """Whether somebody spoke from another process."""
+    return bool(waiting_files(folder))
+
+
+def take(run: Run) -> int:
+    """Turn every message into its event, on the disk before it is acknowledged; returns how many there were."""
+    files = waiting_files(run.folder)
+    for path in files:
+        if path.stem not in run.state.inbox:
+            _take_one(run, path)
+        run.world.io.unlink(path)
+    return len(files)
+
+
+def _take_one(run: Run, path: Path) -> None:
+    try:
+        message = json.loads(path.read_bytes())
+        kind = message["kind"]
+    except (ValueError, KeyError, TypeError, OSError):
+        run.note("warning", f"the inbox message {path.name} could not be read and was dropped.")
+        return
+    if kind in ("approve", "deny"):
+        _decision(run, message, path.stem)
+    elif kind in ("answer", "say"):
+        _words(run, message, path.stem)
+    else:
+        run.note("warning", f"the inbox message {path.name} is of the unknown kind {kind!r} and was dropped.")
+
+
+def _decision(run: Run, message: dict[str, Any], name: str) -> None:
+    op = run.state.open_ops.get(int(message.get("op", 0)))
+    by = str(message.get("by", "user"))
+    if op is None or op.verdict != "ask":
+        run.note("changed", f"operation {message.get('op')} waits for no approval any more.")
+        return
+    if message["kind"] == "deny":
+        person_decides(run, op, "deny", by, "command", str(message.get("why") or ""), name)
+    elif str(message.get("digest", ""))[:DIGEST_SHOWN] != op.digest:
+        run.note("changed", f"the approval of operation {op.n} is void: the call is another one now.")
+    else:
+        person_decides(run, op, "allow", by, "command", "", name)
+
+
+def _words(run: Run, message: dict[str, Any], name: str) -> None:
+    data: dict[str, Any] = {"text": run.log.fit(str(message.get("text", ""))), "by": str(message.get("by", "user"))}
+    if message["kind"] == "answer":
+        op = asked(run, int(message.get("op") or 0))
+        if op is None:
+            run.note("changed", f"operation {message.get('op')} waits for no answer any more.")
+            return
+        data["answers"] = op
+    run.append("user.say", data | {"inbox": name})
+    run.log.sync()
+
+
+def asked(run: Run, n: int) -> int | None:
+    """The operation that waits for an answer: the one named, or the only one."""
+    found = questions(run)
+    if n:
+        return n if n in found else None
+    return found[0] if len(found) == 1 else None
+
+
+def questions(run: Run) -> list[int]:
+    """The operations whose question a person must answer: the model's, and a verifier's."""
+    found = [op.n for op in run.state.open_ops.values() if op.verb == "ask" and op.answer is None]
+    if run.state.question is not None and run.state.verdict is not None:
+        found += [check["op"] for check in run.state.verdict.get("checks") or () if check.get("exit") == 10]
+    return found
+
+
+def approvals(run: Run) -> list[Operation]:
+    """The calls that wait for a person's yes, in order."""
+    return [op for op in run.state.open_ops.values() if op.verdict == "ask" and not op.closed]

@@ -1,0 +1,190 @@
+"""The verb `read`: a file of the workspace, the skill or the run, or an operation's output. Nothing else is opened."""
+
+from __future__ import annotations
+
+import errno
+import fnmatch
+import hashlib
+import os
+import re
+import stat
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from harness.events.state import Operation
+from harness.loop.act import result_digest
+from harness.loop.run import Run
+from harness.policy.decide import Request
+
+MAX_BYTES = 8 * 1024 * 1024
+MAX_LINKS = 40
+HIDDEN = (".env", ".env.*", ".netrc", "*.key", "id_rsa", "id_ed25519", "id_ecdsa")
+SHOWN_ANYWAY = (".env.example", ".env.sample")
+_OPERATION = re.compile(r"op:(\d+)(/err)?")
+_LINES = re.compile(r"(\d+)-(\d+)|-(\d+)|(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a path leads: a root and the path below it, or an operation's output."""
+
+    root: Path | None
+    path: str
+    op: int = 0
+    err: bool = False
+
+
+def target_of(run: Run, path: str) -> Target | str:
+    """Where `path` leads, or the sentence that says why it leads nowhere."""
+    if "\0" in path or not path:
+        return "no path"
+    if found := _OPERATION.fullmatch(path):
+        return Target(None, path, int(found[1]), bool(found[2]))
+    prefix, colon, rest = path.partition(":")
+    roots = {"skill": run.toolset.folder, "run": run.folder}
+    if colon and prefix in roots:
+        root = roots[prefix]
+        if root is None:
+            return "this run has no skill folder"
+        return _below(root, rest, prefix)
+    if Path(path).is_absolute():
+        inside = _relative(run.project, path)
+        return _below(run.project, inside, "") if inside else f"{path} lies outside the workspace"
+    return _below(run.project, path, "")
+
+
+def _relative(root: Path, path: str) -> str | None:
+    real = Path(os.path.normpath(path))
+    return str(real.relative_to(root)) if real.is_relative_to(root) else None
+
+
+def _below(root: Path, path: str, prefix: str) -> Target | str:
+    parts = PurePosixPath(path).parts
+    if Path(path).is_absolute() or ".." in parts:
+        return f"{path} leads out of the {prefix or 'workspace'}"
+    hidden = hidden_reason(parts, prefix)
+    return hidden or Target(root, path)
+
+
+def hidden_reason(parts: tuple[str, ...], prefix: str) -> str:
+    """Why these path components are never read, or an empty text."""
+    for part in parts:
+        low = part.lower()
+        if low not in SHOWN_ANYWAY and any(fnmatch.fnmatchcase(low, pattern) for pattern in HIDDEN):
+            return f"{part} is never read"
+    if prefix == "skill" and parts[:1] == ("evals",):
+        return "a skill's evals are never read"
+    low_parts = [p.lower() for p in parts]
+    if prefix == "" and low_parts[:2] == [".harness", "runs"]:
+        return "other runs are never read; this one is run:FILE"
+    if prefix == "" and "skills" in low_parts and "evals" in low_parts[low_parts.index("skills") :]:
+        return "a skill's evals are never read"
+    return ""
+
+
+def open_beneath(root: Path, path: str) -> int:
+    """A descriptor of a regular file below `root`, whatever links are swapped meanwhile. Raises OSError.
+
+    Each component is opened from the descriptor of the one before it, without following links; a link that stays
+    below the root is followed by its own components, one that leaves it is refused.
+    """
+    fds = [os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
+    todo = list(reversed(PurePosixPath(path).parts))
+    links = 0
+    try:
+        while todo:
+            part = todo.pop()
+            if part == "..":
+                if len(fds) == 1:
+                    raise OSError(errno.EACCES, "leads out of its root")
+                os.close(fds.pop())
+                continue
+            fd = os.open(part, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fds[-1])
+            if stat.S_ISLNK(os.fstat(fd).st_mode):
+                links += 1
+                to = _link_target(fd, links)
+                todo += reversed(to.parts)
+                continue
+            fds.append(fd)
+        return _reopen(fds[-1])
+    finally:
+        for fd in fds:
+            os.close(fd)
+
+
+def _link_target(fd: int, links: int) -> PurePosixPath:
+    to = PurePosixPath(os.readlink("", dir_fd=fd))
+    os.close(fd)
+    if links > MAX_LINKS:
+        raise OSError(errno.ELOOP, "too many links")
+    if to.is_absolute():
+        raise OSError(errno.EACCES, "leads out of its root")
+    return to
+
+
+def _reopen(fd: int) -> int:
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        raise OSError(errno.EISDIR if stat.S_ISDIR(os.fstat(fd).st_mode) else errno.EINVAL, "is no regular file")
+    return os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def request_of(run: Run, op: Operation) -> Request:
+    """The read as the gate sees it."""
+    path = str(op.arguments.get("path", ""))
+    where = target_of(run, path)
+    lines = op.arguments.get("lines")
+    problems = () if lines is None or _LINES.fullmatch(str(lines)) else (f"lines {lines!r}: give 1-200 or -50",)
+    argv = (path,) if lines is None else (path, str(lines))
+    return Request("read", argv, effect="read", outside=where if isinstance(where, str) else None, problems=problems)
+
+
+def perform(run: Run, op: Operation) -> dict[str, Any]:
+    """The `tool.end` data of a read: what was there, or why not."""
+    path = str(op.arguments.get("path", ""))
+    where = target_of(run, path)
+    assert isinstance(where, Target)
+    try:
+        raw, dropped = _operation_output(run, where) if where.root is None else _file(where.root, where.path)
+    except OSError as error:
+        why = f"{path}: {error.strerror or 'cannot be read'}"
+        return {"outcome": "failed", "exit": 66, "class": "INVALID_INPUT", "ms": 0, "out": "", "result": "", "why": why}
+    shown = select(raw, op.arguments.get("lines"))
+    data: dict[str, Any] = {"outcome": "done", "exit": 0, "class": "OK", "ms": 0, "out": run.log.fit(shown)}
+    if dropped:
+        data["dropped"] = dropped
+    return data | {"result": result_digest(0, raw, ())} | _artifact(run, where, raw)
+
+
+def _artifact(run: Run, where: Target, raw: bytes) -> dict[str, Any]:
+    """A file of the workspace that was read whole is what this receipt stands on."""
+    if where.root != run.project or len(raw) >= MAX_BYTES:
+        return {}
+    return {"artifacts": [{"path": where.path, "sha256": hashlib.sha256(raw).hexdigest()}]}
+
+
+def _file(root: Path, path: str) -> tuple[bytes, int]:
+    fd = open_beneath(root, path)
+    with os.fdopen(fd, "rb") as file:
+        raw = file.read(MAX_BYTES)
+        return raw, max(0, os.fstat(fd).st_size - len(raw))
+
+
+def _operation_output(run: Run, where: Target) -> tuple[bytes, int]:
+    op = run.state.ops.get(where.op)
+    if op is None or op.result is None:
+        raise OSError(errno.ENOENT, f"there is no output of operation {where.op}")
+    value = op.result.get("err" if where.err else "out", "")
+    return (value.encode() if isinstance(value, str) else run.log.read_blob(value)), 0
+
+
+def select(raw: bytes, lines: object) -> bytes:
+    """The lines asked for: `1-200`, `7`, or `-50` for the last 50; everything without."""
+    found = _LINES.fullmatch(str(lines)) if lines is not None else None
+    if found is None:
+        return raw
+    every = raw.splitlines(keepends=True)
+    if found[3]:
+        return b"".join(every[-int(found[3]) :])
+    first = int(found[1] or found[4])
+    return b"".join(every[max(0, first - 1) : int(found[2] or found[4])])

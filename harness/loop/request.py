@@ -1,0 +1,124 @@
+"""One request to the model, journaled on both sides. A failure is an event; its meaning for the run is said here."""
+
+from __future__ import annotations
+
+import hashlib
+import queue
+import threading
+from typing import Any
+
+from harness.events.line import to_json
+from harness.events.log import INLINE, INLINE_LARGE
+from harness.loop.ending import end, park
+from harness.loop.run import Run, Stop
+from harness.models import Call, Failure, Prompt, Reply
+from harness.prompt import prefix_digest, provider_body
+
+POLL = 0.05
+CUT = {"refusal": ("DENIED", 1), "length": ("FAILED", 1), "overflow": ("OVER_BUDGET", 6)}
+"""Replies that nothing may act on: (class, exit code)."""
+
+
+def ask_model(run: Run) -> Stop | None:
+    """Compose, ask, journal the reply. None when there are calls to act on, or an empty reply to answer."""
+    assert run.transcript is not None and run.model is not None
+    prompt = run.transcript.prompt(run.state)
+    scheme = run.model.ref.scheme
+    if scheme != "none":
+        _journal_request(run, prompt)
+    reply = _call(run, prompt)
+    if isinstance(reply, Failure):
+        return _failed(run, reply, prompt)
+    if reply.stop in CUT:
+        message = reply.text or f"the reply stopped by {reply.stop}"
+        return _failed(run, Failure(reply.stop, *CUT[reply.stop], message), prompt)
+    run.append("model.reply", _reply_data(run, reply, prompt, scheme))
+    return None
+
+
+def _journal_request(run: Run, prompt: Prompt) -> None:
+    """`model.start`: what is sent, by digest; a field that equals the last request's is left out."""
+    body = provider_body(prompt)
+    fields: dict[str, Any] = {
+        "model": run.model.ref.text if run.model else "", "context": prompt.context,
+        "parts": [[part.id, part.sha, part.bytes] for part in prompt.parts],
+        "prefix": prefix_digest(prompt)[:12], "body": hashlib.sha256(body).hexdigest()[:12], "bytes": len(body),
+        "estimate": -(-len(body) // 3),
+        "max_tokens": prompt.max_tokens, "usd": 0,
+    }  # fmt: skip
+    changed = {key: value for key, value in fields.items() if run.last_request.get(key, ...) != value}
+    run.last_request = fields
+    run.append("model.start", {"turn": prompt.turn, **changed})
+
+
+def _call(run: Run, prompt: Prompt) -> Reply | Failure:
+    """Call the model in a thread, so that an interruption drops the request at once."""
+    model, done = run.model, queue.Queue[Reply | Failure | BaseException]()
+    assert model is not None
+
+    def work() -> None:
+        try:
+            done.put(model(prompt, on=run.world.delta))
+        except BaseException as error:  # noqa: BLE001 - raised again in the loop's own thread
+            done.put(error)
+
+    threading.Thread(target=work, name="model", daemon=True).start()
+    while True:
+        try:
+            found = done.get(timeout=POLL)
+        except queue.Empty:
+            if run.world.cancel.level:
+                return Failure("cancelled", "-", 130, "the request was dropped")
+            continue
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+
+def _reply_data(run: Run, reply: Reply, prompt: Prompt, scheme: str) -> dict[str, Any]:
+    data: dict[str, Any] = {"turn": prompt.turn}
+    if scheme == "none":
+        data["provider"] = "none"
+    usage = reply.usage
+    calls = [_call_data(run, call, run.state.next_op + i) for i, call in enumerate(reply.calls)]
+    data |= {"content": _large(run, reply.content), "dialect": reply.dialect, "calls": calls, "stop": reply.stop}
+    data["usage"] = None if usage is None else {name: getattr(usage, name) for name in usage.__slots__}
+    data["cost"] = None if reply.cost_nanos is None else reply.cost_nanos / 1_000_000_000
+    data["ms"] = reply.ms
+    if reply.demonstration:
+        data["demonstration"] = True
+    return data
+
+
+def _call_data(run: Run, call: Call, n: int) -> dict[str, Any]:
+    """One call; an argument too long for the line is kept outside it, so that the call itself can still be read."""
+    arguments = {name: _long(run, value) for name, value in call.arguments.items()}
+    data: dict[str, Any] = {"op": n, "id": call.id, "verb": call.verb, "arguments": arguments}
+    if call.error:
+        data["error"] = call.error
+    if call.implicit:
+        data["implicit"] = True
+    return data
+
+
+def _long(run: Run, value: Any) -> Any:
+    if isinstance(value, str):
+        return run.log.fit(value)
+    return value if len(text := to_json(value)) <= INLINE else run.log.blob(text.encode())
+
+
+def _large(run: Run, content: Any) -> Any:
+    text = to_json(content)
+    return content if len(text) <= INLINE_LARGE else run.log.blob(text.encode())
+
+
+def _failed(run: Run, failure: Failure, prompt: Prompt) -> Stop | None:
+    """Journal a failed request; every class of it has its stop."""
+    data: dict[str, Any] = {"turn": prompt.turn, "reason": failure.reason, "class": failure.error_class}
+    run.append("model.fail", data | {"message": run.log.fit(failure.message)})
+    if failure.reason == "cancelled":
+        return None  # the loop sees the interruption itself
+    if failure.exit_code == 75:
+        return park(run, "waiting", [], f"the model is not available; later: harness resume {run.name}")
+    stop = {1: "failed", 6: "budget", 8: "no-progress"}.get(failure.exit_code, "error")
+    return end(run, stop, failure.exit_code, limit="context" if stop == "budget" else None, error=failure.message)

@@ -1,0 +1,215 @@
+"""An open run, and the world it acts through. Everything that touches the outside is passed in here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from harness.errors import HarnessError
+from harness.events.clock import Clock
+from harness.events.fold import apply
+from harness.events.io import IO
+from harness.events.log import INLINE_LARGE, Log
+from harness.events.state import Operation, Receipt, State
+from harness.executor import Cancel
+from harness.graph import Graph
+from harness.graph.fresh import Ground, Values
+from harness.models import Model
+from harness.policy.decide import Rules
+from harness.prompt import Transcript
+from harness.tools import Tool
+from harness.tools.arguments import parse
+from harness.tools.compare import as_texts
+from harness.tools.discovery import digest
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Why a run stopped, in a word, and the exit code that says it. `parked` runs wait; the others have ended."""
+
+    name: str
+    code: int
+    parked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A person's word on a call: `verdict` is allow, deny, quit (stop the run) or None (could not be asked)."""
+
+    verdict: str | None
+    why: str | None = None
+
+
+class Ask(Protocol):
+    """Somebody at a terminal. `elsewhere` is looked at while waiting: True closes the prompt, the word is there."""
+
+    def approve(self, request: dict[str, Any], elsewhere: Callable[[], bool]) -> Said: ...
+
+    def question(self, question: str, options: Sequence[str], elsewhere: Callable[[], bool]) -> str | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ChildEnd:
+    """How a child run stopped. `output` is its stdout or answer; `error_class` that of its failing step."""
+
+    stop: Stop
+    output: bytes
+    error_class: str
+    why: str
+    spent: Mapping[str, int]
+    hint: str = ""
+    ms: int = 0
+
+
+@dataclass(slots=True)
+class World:
+    """What a run acts through, shared by a run and its children. `ask` is None where nobody can be asked."""
+
+    io: IO
+    clock: Clock
+    cancel: Cancel
+    ask: Ask | None = None
+    sinks: list[Callable[[dict[str, Any], bytes, str, int], None]] = field(default_factory=list)
+    delta: Callable[[str], None] = field(default=lambda text: None)
+    history: Callable[[Sequence[dict[str, Any]], str, int], None] = field(default=lambda events, run, depth: None)
+    child_receipts: Callable[[Path], State | None] = field(default=lambda folder: None)
+    parallel: int = 16
+    tool_timeout: float = 60.0
+    tools_path: tuple[str, ...] = ()
+    passed: Mapping[str, str] = field(default_factory=dict)
+    runs_dir: Path = field(default=Path(".harness/runs"))
+
+
+@dataclass(frozen=True, slots=True)
+class Toolset:
+    """What a run may call: its closed list, what the names mean, and what waits for what.
+
+    `stand_in` is the pipeline that speaks where there is no model; `verify` the words of each verifier.
+    """
+
+    tools: Mapping[str, Tool]
+    workers: frozenset[str] = frozenset()
+    listed: tuple[str, ...] = ()
+    graph: Graph = field(default_factory=Graph)
+    requires: tuple[str, ...] = ()
+    verify: tuple[tuple[str, ...], ...] = ()
+    stand_in: str | None = None
+    folder: Path | None = None
+
+    @property
+    def available(self) -> list[str]:
+        """The listed names that mean something here and are not broken."""
+        return [n for n in self.listed if n in self.workers or (n in self.tools and self.tools[n].broken is None)]
+
+
+class Run:
+    """One open run: its journal, the state that follows from it, and what it may call."""
+
+    def __init__(self, log: Log, world: World, toolset: Toolset, project: Path, rules: Rules, depth: int = 0) -> None:
+        self.log, self.world, self.toolset, self.project = log, world, toolset, project
+        self.rules, self.depth = rules, depth
+        self.state = State()
+        self.transcript: Transcript | None = None
+        self.model: Model | None = None
+        self.last_request: dict[str, Any] = {}
+        self.begin_child: Callable[[Run, Operation], ChildEnd] | None = None
+        self.stage_needs: Callable[[Operation], tuple[int, ...]] = lambda op: ()
+        self._seen: dict[str, tuple[tuple[int, int, int], str]] = {}
+        log.sinks.append(self._tell)
+        for event in log.events:
+            self._take(event)
+        world.history(log.events, log.name, depth)
+
+    @property
+    def name(self) -> str:
+        return self.log.name
+
+    @property
+    def folder(self) -> Path:
+        return self.log.folder
+
+    def attach(self, transcript: Transcript, model: Model) -> None:
+        """Let a model speak in this run; the transcript catches up with the journal."""
+        state = State()
+        for event in self.log.events:
+            transcript.apply(event, state)
+            apply(state, event)
+        self.transcript, self.model = transcript, model
+
+    def append(self, kind: str, data: dict[str, Any], op: int | None = None) -> None:
+        """Write one event and let the state follow."""
+        self._take(self.log.append(kind, data, op))
+
+    def _take(self, event: dict[str, Any]) -> None:
+        if self.transcript is not None:
+            self.transcript.apply(event, self.state)
+        apply(self.state, event)
+
+    def _tell(self, event: dict[str, Any], line: bytes) -> None:
+        for sink in self.world.sinks:
+            sink(event, line, self.name, self.depth)
+
+    def note(self, why: str, text: str) -> None:
+        """Add the harness's own words to the next message, once."""
+        key = why if why == "strikes" else f"{why}:{text}"
+        if key not in self.state.noted:
+            self.append("note", {"why": why, "text": text})
+
+    def ground(self) -> Ground:
+        """What freshness is judged on now, disk included."""
+        return Ground(self.state, max(self.log.now(), self.state.at), self.intact, self.values)
+
+    def settled_ground(self, state: State) -> Ground:
+        """The same from the journal alone, so that a request can be composed again byte for byte."""
+        return Ground(state, state.at, values=self.values)
+
+    def values(self, name: str, argv: tuple[str, ...]) -> Values:
+        """A canonical argv as comparable values."""
+        tool = self.toolset.tools.get(name)
+        if tool is None:
+            return {"args": argv}
+        return as_texts(tool, parse(tool, argv)[0])
+
+    def intact(self, receipt: Receipt) -> bool:
+        """Whether the files a receipt named are as they were."""
+        return all(self.file_digest(path) == sha for path, sha in receipt.artifacts)
+
+    def file_digest(self, path: str) -> str | None:
+        """SHA-256 of a file, read again only when size, time or inode differ; None when it cannot be read."""
+        try:
+            at = (self.project / path).stat()
+            mark = (at.st_size, at.st_mtime_ns, at.st_ino)
+            known = self._seen.get(path)
+            settled = self.world.clock.wall() - at.st_mtime > 2.0
+            if known is None or known[0] != mark or not settled:
+                known = (mark, hashlib.sha256((self.project / path).read_bytes()).hexdigest())
+                self._seen[path] = known
+            return known[1]
+        except OSError:
+            return None
+
+    def tool_digest(self, tool: Tool) -> str:
+        try:
+            return digest(tool.path)
+        except HarnessError:
+            return ""
+
+    def fit_argv(self, argv: Sequence[str]) -> Any:
+        """An argv for an event: the list, or a reference where it is long."""
+        size = sum(len(a.encode("utf-8", "replace")) + 3 for a in argv)
+        return list(argv) if size <= INLINE_LARGE else self.log.blob("\0".join(argv).encode("utf-8", "replace"))
+
+    def args(self, op: Operation) -> list[str]:
+        """The words a call was made with, inline or not."""
+        given = op.arguments.get("args") or ()
+        if isinstance(given, dict):
+            given = json.loads(self.log.read_blob(given))
+        return [str(word) for word in given]
+
+    def text(self, value: object) -> str:
+        """A text as an event holds it, inline or not."""
+        return value if isinstance(value, str) else self.log.read_blob(value).decode("utf-8", "replace")

@@ -1,0 +1,84 @@
+"""`finish` is a proposal: required receipts must be fresh and every verifier accept, or the model hears why not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.events.state import Operation, Receipt
+from harness.graph.fresh import fresh_receipt, holders, why_stale
+from harness.loop.act import Crew, Extra
+from harness.loop.gate import judge
+from harness.loop.run import Run
+
+ACCEPTS, REJECTS, ASKS = 0, 1, 10
+
+
+def missing(run: Run) -> list[dict[str, str]]:
+    """The required tools that hold no fresh receipt, and why: [{"name", "why"}]."""
+    ground = run.ground()
+    found = []
+    for name in run.toolset.requires:
+        if fresh_receipt(ground, name) is None and _in_pipelines(run, name) is None:
+            held = holders(ground, name)
+            why = (why_stale(ground, held[0]) if held else None) or f"{name} has no result yet"
+            found.append({"name": name, "why": why})
+    return found
+
+
+def _in_pipelines(run: Run, name: str) -> Receipt | None:
+    """A fresh receipt that a stage of a pipeline of this run holds: its call here must be fresh, too."""
+    ground = run.ground()
+    for op in run.state.ops.values():
+        receipt = run.state.receipts.get(op.n)
+        if op.child is None or receipt is None or why_stale(ground, receipt) is not None:
+            continue
+        inner = run.world.child_receipts(run.folder.parent / op.child)
+        for stage in inner.slots.values() if inner else ():
+            if stage.tool == name and stage.ok and run.intact(stage):
+                return stage
+    return None
+
+
+def judge_answer(run: Run, crew: Crew, answer: str) -> None:
+    """Judge a proposed answer and append the `verify` event; the loop goes by what it says."""
+    path = run.folder / "answer.md"
+    run.world.io.put(path, answer.encode("utf-8", "replace"))
+    absent = missing(run)
+    checks: list[dict[str, Any]] = []
+    question: str | None = None
+    if not absent:
+        for words in run.toolset.verify:
+            op = _run_verifier(run, crew, words, answer)
+            checks.append({"name": words[0], "op": op.n, "exit": _exit(op)})
+            if _exit(op) == ASKS:
+                question = run.text((op.result or {}).get("out", "")).strip() or f"{words[0]} needs an answer"
+                break
+    ok = not absent and all(check["exit"] == ACCEPTS for check in checks)
+    data: dict[str, Any] = {"answer": run.log.fit(answer), "ok": ok, "checks": checks, "missing": absent}
+    if question is not None:
+        data["question"] = run.log.fit(question)
+    data["try"] = run.state.finishes + (0 if question is not None else 1)
+    run.append("verify", data)
+
+
+def _exit(op: Operation) -> int | None:
+    """A verifier's exit; None when it was refused or could not be run to its end."""
+    result = op.result or {}
+    return result.get("exit") if result.get("outcome") in ("done", "failed") else None
+
+
+def _run_verifier(run: Run, crew: Crew, words: tuple[str, ...], answer: str) -> Operation:
+    n = run.state.next_op
+    call = {"verifier": words[0], "tool": words[0], "args": list(words[1:])}
+    op = Operation(n=n, verb="verify", tool=words[0], arguments={"args": list(words[1:])}, role="verify")
+    judge(run, op, call=call)
+    op = run.state.ops[n]
+    if op.verdict != "allow":
+        return op
+    env = [("HARNESS_ANSWER", str(run.folder / "answer.md"))]
+    if run.state.replies:
+        env.append(("HARNESS_REPLY", run.text(run.state.replies[-1])))
+    crew.start([op], {}, Extra(answer.encode("utf-8", "replace"), tuple(env)))
+    while op.n in crew.busy:
+        crew.next(0.5)
+    return op

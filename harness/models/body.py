@@ -1,0 +1,48 @@
+"""The canonical bytes of a prompt: what the digests in a log are taken over. Not what any provider is sent.
+
+Within a context the body of a request, without its last two bytes, is a prefix of the body of the next one.
+"""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from typing import Any
+
+from harness.models import Prompt, Replied, Said, Turn
+from harness.models.verbs import TOOLS
+
+
+def provider_body(prompt: Prompt) -> bytes:
+    """Compact JSON of system, verbs and turns, in this order."""
+    return _json({**_head(prompt), "turns": [encode_turn(turn) for turn in prompt.turns]})
+
+
+def prefix_digest(prompt: Prompt) -> str:
+    """SHA-256 of what stays equal for every request of a skill: system and verbs."""
+    return sha256(_json(_head(prompt))).hexdigest()
+
+
+def body_digest(prompt: Prompt) -> str:
+    """SHA-256 of the whole body."""
+    return sha256(provider_body(prompt)).hexdigest()
+
+
+def _head(prompt: Prompt) -> dict[str, Any]:
+    return {"system": list(prompt.system), "verbs": list(TOOLS) if prompt.verbs else []}
+
+
+def encode_turn(turn: Turn) -> dict[str, Any]:
+    """One turn as plain data: `said`, `results` (and what was said after them), or the provider's own `content`."""
+    if isinstance(turn, Replied):
+        return {"role": "assistant", "content": turn.content}
+    if isinstance(turn, Said):
+        return {"role": "user", "said": list(turn.texts)}
+    results = [{"id": r.call_id, "blocks": list(r.blocks), "failed": r.failed} for r in turn.results]
+    said = {"said": list(turn.said)} if turn.said else {}
+    return {"role": "user", "results": results, **said}
+
+
+def _json(value: object) -> bytes:
+    # surrogatepass: a provider's JSON may hold half a pair, and a digest must not fail on it
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")

@@ -1,0 +1,43 @@
+"""No model: a skill's pipeline is run once, and its output is the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from harness.models import Ended, Failure, ModelRef, Prompt, Reply
+from harness.models.failures import failure
+from harness.models.verbs import make_call
+
+
+class NoModel:
+    """Proposes `pipeline` with `args`, then its stdout as the answer; a pipeline that did not end OK ends the run."""
+
+    def __init__(self, pipeline: str, args: tuple[str, ...], *, ref: ModelRef | None = None) -> None:
+        self.ref = ref or ModelRef("none", "")
+        self.pipeline, self.args = pipeline, args
+
+    def __call__(self, prompt: Prompt, *, on: Callable[[str], None]) -> Reply | Failure:
+        ended = prompt.ended.get(self.pipeline)
+        if ended is None:
+            return _proposal(prompt.turn, "run", {"tool": self.pipeline, "args": list(self.args)})
+        if ended.error_class != "OK":
+            return failure("pipeline", _failed(self.pipeline, ended))
+        return _proposal(prompt.turn, "finish", {"answer": ended.out()})
+
+    def warm(self) -> None:
+        """Nothing to do ahead."""
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+def _proposal(turn: int, verb: str, arguments: Mapping[str, Any]) -> Reply:
+    call = make_call(f"call_{turn}_1", verb, arguments)
+    content = [{"type": "tool_use", "id": call.id, "name": verb, "input": dict(arguments)}]
+    return Reply(content, "anthropic", "", (call,), served="none")
+
+
+def _failed(pipeline: str, ended: Ended) -> str:
+    why = ended.why()
+    return f"{pipeline} ended {ended.error_class}" + (f": {why}" if why else "")

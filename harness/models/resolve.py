@@ -1,0 +1,83 @@
+"""Which model a string means, which one is taken when nobody named one, and how it is opened.
+
+Who may name what (flag, environment, project, skill, user) is the caller's order; here one string is judged.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.errors import HarnessError, NoModelError, nearest
+from harness.models import Model, ModelRef
+from harness.skills import Skill
+
+FORMS = {"scripted": "scripted:FILE", "none": "none"}
+
+
+def resolve(text: str | None, *, source: str, skill: Skill | None) -> ModelRef:
+    """The model a string names; with None the automatic choice, whose source is `auto`.
+
+    Raises HarnessError (exit 2) for a string that names no model, NoModelError (exit 4) when there is none to take.
+    """
+    if text is None:
+        return _automatic(skill)
+    scheme, _, name = text.partition(":")
+    if scheme not in FORMS:
+        raise _unknown(text, source)
+    if scheme == "none":
+        return _nobody(text, source, skill)
+    if not name:
+        raise HarnessError("scripted: names no file", "write scripted:FILE", source)
+    return ModelRef(scheme, name, source)
+
+
+def open_model(ref: ModelRef, *, folder: Path, skill: Skill, args: tuple[str, ...] = (), worker: bool = False) -> Model:
+    """The model itself. A script's path is taken from `folder`; `args` is the argv of the skill's pipeline.
+
+    With `worker` a script plays its list for that skill. Raises HarnessError for a script that cannot be used.
+    """
+    if ref.scheme == "none":
+        from harness.models.none import NoModel
+
+        return NoModel(_pipeline(skill, ref.source), args, ref=ref)
+    from harness.models.scripted import Scripted
+
+    return Scripted(folder / ref.name, skill.name if worker else None, ref=ref)
+
+
+def _automatic(skill: Skill | None) -> ModelRef:
+    if skill is not None and skill.pipeline:
+        return ModelRef("none", "", "auto")
+    which = f"{skill.name} names no pipeline" if skill is not None else "no skill names a pipeline"
+    fix = "give one: -m scripted:FILE replays a file; -m none runs the pipeline of a skill that has one"
+    raise NoModelError(f"no model to use: none was named, and {which}", fix)
+
+
+def _nobody(text: str, source: str, skill: Skill | None) -> ModelRef:
+    if text != "none":
+        raise HarnessError(f"none takes no name: {text!r}", "write none", source)
+    if skill is not None:
+        _pipeline(skill, source)
+    return ModelRef("none", "", source)
+
+
+def _pipeline(skill: Skill, source: str) -> str:
+    if skill.pipeline:
+        return skill.pipeline
+    fix = "name one in metadata.pipeline, or another model: scripted:FILE"
+    raise HarnessError(f"none runs a skill's pipeline, and {skill.name} has none", fix, source)
+
+
+def _unknown(text: str, source: str) -> HarnessError:
+    """A name without a scheme we know, with the nearest string that is one."""
+    scheme, colon, name = text.partition(":")
+    close = nearest(scheme, FORMS)
+    if not colon and (Path(text).suffix in (".yaml", ".yml") or Path(text).is_file()):
+        guess = f"scripted:{text}"
+    elif close and colon and close[0] != "none":
+        guess = f"{close[0]}:{name}"
+    else:
+        guess = FORMS[close[0]] if close else ""
+    what = f"unknown model scheme {scheme!r} in {text!r}" if colon else f"the model {text!r} has no scheme"
+    fix = f"write {guess}" if guess else f"write one of {', '.join(FORMS.values())}"
+    return HarnessError(f"{what}{f'; nearest: {guess}' if guess else ''}", fix, source)

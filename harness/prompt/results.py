@@ -1,0 +1,215 @@
+"""The answers to the calls of one reply, in call order, within the limits of a turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.events.state import Operation, State
+from harness.models import Result
+from harness.prompt import observation as seen
+from harness.prompt.texts import Frame, marked, task_block
+
+Blob = Callable[[object], str]
+REASON_LIMIT = 2000  # characters of one reason: it may quote what the model wrote
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call as the log names it."""
+
+    op: int
+    id: str
+    verb: str
+    implicit: bool
+
+
+@dataclass(slots=True)
+class _Piece:
+    """One block of a result: its text is framed when it is data; only data is ever cut."""
+
+    body: str
+    attributes: Mapping[str, Any] | None = None
+    pointer: str = ""
+
+    def text(self, limit: int, mark: str) -> str:
+        if self.attributes is None:
+            return self.body
+        frame_bytes = len(seen.frame(self.attributes, "", mark).encode())
+        room = limit - frame_bytes - (0 if self.body.endswith("\n") else 1)
+        return seen.frame(self.attributes, seen.cut(self.body, max(room, 0), self.pointer), mark)
+
+
+def answers(
+    calls: Sequence[Call], state: State, frame: Frame, blob: Blob, verify: Mapping[str, Any] | None
+) -> list[Result]:
+    """A result for each call. Raises ValueError for a call that is not closed: the caller asked too early."""
+    pieces = [_pieces(call, state, frame, blob, verify) for call in calls]
+    sizes = [sum(len(p.text(seen.RESULT_LIMIT, frame.mark).encode()) for p in group) for group in pieces]
+    level = share([min(size, seen.RESULT_LIMIT) for size in sizes], seen.TURN_LIMIT)
+    made = []
+    for call, group in zip(calls, pieces, strict=True):
+        failed = seen.error_class(state.ops[call.op]) != "OK" if call.verb != "finish" else not _accepted(verify)
+        made.append(Result(call.id, _fit(group, level, frame.mark), failed))
+    return made
+
+
+def _fit(group: Sequence[_Piece], level: int, mark: str) -> tuple[str, ...]:
+    """The texts of one result in `level` bytes: the harness's own stay whole, the largest data is cut first."""
+    fixed = sum(len(piece.body.encode()) for piece in group if piece.attributes is None)
+    data = [len(piece.text(level, mark).encode()) for piece in group if piece.attributes is not None]
+    each = share(data, max(level - fixed, 0))
+    return tuple(piece.text(each, mark) for piece in group)
+
+
+def share(sizes: Sequence[int], total: int) -> int:
+    """The largest size a result may keep so that all together fit in `total`: the largest are cut first."""
+    left, level = total, max(sizes, default=0)
+    for position, size in enumerate(sorted(sizes)):
+        even = left // (len(sizes) - position)
+        if size > even:
+            return even
+        left -= size
+    return level
+
+
+def _accepted(verify: Mapping[str, Any] | None) -> bool:
+    return bool(verify and verify.get("ok"))
+
+
+def _pieces(
+    call: Call, state: State, frame: Frame, blob: Blob, verify: Mapping[str, Any] | None
+) -> list[_Piece]:
+    op = state.ops[call.op]
+    if op.error is not None or op.code is not None:
+        return [_Piece(refusal(op, frame.mark))]
+    if call.verb == "finish":
+        return _feedback(verify, state, frame, blob)
+    if call.verb == "ask" and op.answer is not None:
+        return [_Piece(task_block(seen.neutral(said(op.answer, blob), frame.mark), frame.mark))]
+    if op.result is None:
+        raise ValueError(f"operation {op.n} has no result yet")
+    return _observed(op, state, frame, blob)
+
+
+def said(value: object, blob: Blob) -> str:
+    """A text of an event: as it stands, or out of its blob."""
+    return blob(value) if isinstance(value, Mapping) else str(value)
+
+
+def refusal(op: Operation, mark: str) -> str:
+    """Class, reason, what would change it."""
+    code = seen.error_class(op)
+    reasons = (op.error,) if op.error is not None else op.reasons
+    lines = [row for reason in reasons for row in seen.neutral(reason[:REASON_LIMIT], mark).split("\n")]
+    if not lines:
+        return marked(code, mark)
+    return marked("\n".join([f"{code}: {lines[0]}", *(f"  {row}" for row in lines[1:])]), mark)
+
+
+def _observed(op: Operation, state: State, frame: Frame, blob: Blob) -> list[_Piece]:
+    result, failed = op.result or {}, seen.error_class(op) != "OK"
+    out = seen.output(result.get("out"), blob)
+    pieces = [_data(out, _source(op, state, frame), f"op:{op.n}", frame.mark)]
+    if isinstance(result.get("media"), Mapping):
+        pieces[0].body = _image(result["media"], out, frame.mark)
+    elif op.verb == "read" and failed and not out.text and result.get("why"):
+        pieces = []  # there was nothing to read, and the reason says all
+    err = seen.output(result.get("err"), blob)
+    if failed and err.text:
+        pieces.append(_stderr(err, f"tool:{op.tool}" if op.tool else op.verb, op.n, frame.mark))
+    if failed and result.get("why"):
+        pieces.append(_Piece(marked(f"{seen.error_class(op)}: {seen.clean(str(result['why']))}", frame.mark)))
+    return pieces
+
+
+def _data(out: seen.Output, attributes: Mapping[str, Any], pointer: str, mark: str) -> _Piece:
+    body = f"{out.described()[:-1]}; read {pointer}\n" if out.binary else seen.neutral(out.text, mark)
+    return _Piece(body, {**attributes, "bytes": out.size}, pointer)
+
+
+def _image(media: Mapping[str, Any], out: seen.Output, mark: str) -> str:
+    size = f", {media['width']}x{media['height']}" if "width" in media and "height" in media else ""
+    sha = media.get("sha256") or out.sha
+    digest = f", sha256 {sha}" if sha else ""
+    return seen.neutral(f"image {media.get('kind', '')}{size}, {media.get('bytes', out.size)} bytes{digest}\n", mark)
+
+
+def _stderr(err: seen.Output, name: str, n: int, mark: str) -> _Piece:
+    piece = _data(err, {"source": f"{name}#{n}/err"}, f"op:{n}/err", mark)
+    piece.body = seen.last(piece.body, seen.ERR_LIMIT, piece.pointer)
+    return piece
+
+
+def _source(op: Operation, state: State, frame: Frame) -> dict[str, Any]:
+    """Where a text came from and how the call went, as a frame says it."""
+    result, ended = op.result or {}, seen.error_class(op)
+    if op.verb == "read":
+        path = str(op.arguments.get("path", ""))
+        read = {"source": _label(path, op, state, frame), "path": path, "lines": op.arguments.get("lines")}
+        return {**read, "class": ended, "dropped": result.get("dropped")}
+    name = f"worker:{op.child}" if op.tool in frame.workers and op.child else f"tool:{op.tool}"
+    how = {"source": f"{name}#{op.n}", "exit": result.get("exit"), "class": ended, "s": _seconds(result.get("ms"))}
+    return {**how, "stop": result.get("stop"), "dropped": result.get("dropped")}
+
+
+def _seconds(ms: object) -> str | None:
+    return f"{ms / 1000:.1f}" if isinstance(ms, int | float) else None
+
+
+def _label(path: str, op: Operation, state: State, frame: Frame) -> str:
+    """The label of what was read: it stays that of the tool when its output is read again."""
+    if path.startswith("skill:"):
+        return f"skill:{frame.skill}#{op.n}"
+    if path.startswith("op:"):
+        number = path[3:].partition("/")[0]
+        origin = state.ops.get(int(number)) if number.isdecimal() else None
+        if origin is not None and origin.verb != "read":
+            return f"tool:{origin.tool}#{origin.n}"
+    return f"file#{op.n}"
+
+
+def _feedback(
+    verify: Mapping[str, Any] | None, state: State, frame: Frame, blob: Blob
+) -> list[_Piece]:
+    """What the harness says to a proposed answer: accepted, or what is missing and what each check said."""
+    if verify is None:
+        raise ValueError("a proposed answer was not judged yet")
+    if verify.get("ok"):
+        return [_Piece(marked("accepted", frame.mark))]
+    failing = [check for check in verify.get("checks") or () if check.get("exit") != 0]
+    lines = ["not accepted"]
+    lines += [f"missing: {item['name']}{_why(item)}" for item in verify.get("missing") or ()]
+    lines += [_failing(check, state.ops.get(check.get("op", 0))) for check in failing]
+    pieces = [_Piece(marked(seen.clean("\n".join(lines)), frame.mark))]
+    for check in failing:
+        op = state.ops.get(check.get("op", 0))
+        if op is not None and op.result is not None:
+            pieces += _check_output(op, str(check.get("name", op.tool)), frame, blob)
+    return pieces
+
+
+def _why(item: Mapping[str, Any]) -> str:
+    return f" ({item['why']})" if item.get("why") else ""
+
+
+def _failing(check: Mapping[str, Any], op: Operation | None) -> str:
+    if check.get("exit") in (1, 10):
+        return f"check {check['name']}: {'rejected' if check['exit'] == 1 else 'a person has to answer'}"
+    how = f"exit {check['exit']}" if check.get("exit") is not None else "no exit"
+    if op is not None and op.code:
+        how = ": ".join([op.code, "; ".join(op.reasons)] if op.reasons else [op.code])
+    elif op is not None and op.result and op.result.get("why"):
+        how = str(op.result["why"])
+    return f"check {check['name']} is broken ({how})"
+
+
+def _check_output(op: Operation, name: str, frame: Frame, blob: Blob) -> list[_Piece]:
+    result = op.result or {}
+    out, err = seen.output(result.get("out"), blob), seen.output(result.get("err"), blob)
+    attributes = {"source": f"tool:{name}#{op.n}", "exit": result.get("exit"), "class": seen.error_class(op)}
+    pieces = [_data(out, attributes, f"op:{op.n}", frame.mark)] if out.text else []
+    if err.text:
+        pieces.append(_stderr(err, f"tool:{name}", op.n, frame.mark))
+    return pieces

@@ -1,0 +1,168 @@
+"""A fold of a run's events into the turns a model is given. Turns are only ever appended.
+
+The same events give the same turns, in the process that wrote them and in one that reads them again: what a request
+held is composed anew at its `model.start`, from the state as it was then.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from harness.events.state import Operation, State
+from harness.models import Ended, Offer, Prompt, Replied, Result, Results, Said, Turn
+from harness.models.body import provider_body
+from harness.prompt.observation import error_class, neutral, output
+from harness.prompt.results import Call, answers, said
+from harness.prompt.texts import CONTINUE, Frame, Release, changes, marked, parts, system, task, task_block
+from harness.prompt.texts import state as state_text
+
+_UNANSWERED = frozenset({"script_mismatch", "cancelled"})
+"""Reasons of failed requests that no answer brought: they do not count as one."""
+
+
+class Transcript:
+    """The turns so far, and what the next user turn will hold.
+
+    `release` says what may be called in a state; it must depend on the state alone. `blob` reads a blob reference
+    to its text.
+    """
+
+    def __init__(self, frame: Frame, release: Callable[[State], Release], blob: Callable[[object], str]) -> None:
+        self.frame, self.release, self.blob = frame, release, blob
+        self.turns: list[Turn] = []
+        self._system = system(frame)
+        self._told: Release | None = None
+        self._calls: tuple[Call, ...] = ()
+        self._paused = False
+        self._notes: list[str] = []
+        self._words: list[str] = []
+        self._verify: Mapping[str, Any] | None = None
+        self._replies = self._failed = 0
+        self._ended: dict[str, int] = {}
+
+    def apply(self, event: Mapping[str, Any], state: State) -> None:
+        """Take one event; `state` is the state before it."""
+        kind, data = event["kind"], event["data"]
+        if kind == "model.start":
+            self._freeze(state)
+        elif kind == "model.reply":
+            self._reply(data, state)
+        elif kind == "model.fail":
+            self._failed += data.get("reason") not in _UNANSWERED
+        elif kind == "note":
+            self._notes.append(said(data["text"], self.blob))
+        elif kind == "user.say":
+            self._say(data, state)
+        elif kind == "verify":
+            self._verify = data
+
+    def prompt(self, state: State) -> Prompt:
+        """What a request in this state holds. Raises ValueError while a call of the newest reply is open."""
+        release = self.release(state)
+        pending = self._pending(state, release)
+        turns = (*self.turns, pending) if pending is not None else tuple(self.turns)
+        first = turns[0].texts if isinstance(turns[0], Said) else ()
+        made = Prompt(
+            system=self._system,
+            turns=turns,
+            offer=tuple(self.frame.catalogue.get(name) or Offer(name, name, "") for name in release.callable),
+            waiting=tuple(release.waiting),
+            turn=self._replies + 1,
+            failed=self._failed,
+            ended=self._results(state),
+            context=state.context,
+            mark=self.frame.mark,
+            parts=parts(self._system, first),
+        )
+        return replace(made, bytes=len(provider_body(made)))
+
+    def _reply(self, data: Mapping[str, Any], state: State) -> None:
+        if data.get("provider"):  # the caller is the model: no request went out, yet the turns are the same
+            self._freeze(state)
+        self.turns.append(Replied(data["dialect"], self._plain(data["content"])))
+        named = self._plain(data["calls"])
+        self._calls = tuple(Call(c["op"], c["id"], c["verb"], bool(c.get("implicit"))) for c in named)
+        self._paused = data.get("stop") == "pause"
+        self._replies += 1
+        self._verify = None
+
+    def _plain(self, value: Any) -> Any:
+        return json.loads(self.blob(value)) if isinstance(value, Mapping) else value
+
+    def _say(self, data: Mapping[str, Any], state: State) -> None:
+        asked = state.open_ops.get(data.get("answers") or 0)
+        if asked is None or asked.verb != "ask":  # the answer to an `ask` is the result of that call
+            self._words.append(said(data["text"], self.blob))
+
+    def _freeze(self, state: State) -> None:
+        release = self.release(state)
+        pending = self._pending(state, release)
+        if pending is None:
+            return
+        self.turns.append(pending)
+        self._told = release
+        self._ended.update(self._closed(state))
+        self._calls, self._verify, self._paused = (), None, False
+        self._notes, self._words = [], []
+
+    def _pending(self, state: State, release: Release) -> Turn | None:
+        """The user turn that is owed; None when the last one still stands unanswered and nothing came since."""
+        if not self.turns:
+            return Said(self._first(state, release))
+        if isinstance(self.turns[-1], Replied) and not self._paused:
+            return self._answer(state, release)
+        if self._notes or self._words:
+            return Said((*self._news(release), *self._blocks()))
+        return None
+
+    def _first(self, state: State, release: Release) -> tuple[str, ...]:
+        start = state.start
+        goal = said(start.get("goal") or "", self.blob)
+        notes = [marked(neutral(note, self.frame.mark), self.frame.mark) for note in self._notes]
+        texts = (task(self.frame, goal, start.get("inputs") or {}), state_text(self.frame, release))
+        return (*texts, *notes, *self._blocks())
+
+    def _answer(self, state: State, release: Release) -> Turn:
+        """Results first, in call order; what is now callable and the notes in the last one; then a person's words."""
+        results = answers(self._calls, state, self.frame, self.blob, self._verify)
+        news, words = self._news(release), self._blocks()
+        if not results:
+            return Said((*(news or (marked(CONTINUE, self.frame.mark),)), *words))
+        if self._calls[0].implicit:  # the reply held no call that a result could answer
+            return Said((*results[0].blocks, *news, *words))
+        end = results[-1]
+        return Results((*results[:-1], Result(end.call_id, (*end.blocks, *news), end.failed)), words)
+
+    def _news(self, release: Release) -> tuple[str, ...]:
+        told = changes(self.frame, self._told, release) if self._told is not None else ""
+        notes = [marked(neutral(note, self.frame.mark), self.frame.mark) for note in self._notes]
+        text = "\n".join(line for line in (told, *notes) if line)
+        return (text,) if text else ()
+
+    def _blocks(self) -> tuple[str, ...]:
+        mark = self.frame.mark
+        return tuple(task_block(neutral(words, mark), mark) for words in self._words)
+
+    def _closed(self, state: State) -> dict[str, int]:
+        """Name → operation for the calls of the newest reply, by tool, or by verb where no tool runs."""
+        return {state.ops[call.op].tool or call.verb: call.op for call in self._calls if call.verb != "finish"}
+
+    def _results(self, state: State) -> dict[str, Ended]:
+        return {name: self._result(state.ops[n]) for name, n in {**self._ended, **self._closed(state)}.items()}
+
+    def _result(self, op: Operation) -> Ended:
+        out = (op.result or {}).get("out")
+        return Ended(error_class(op), lambda: self._why(op), lambda: output(out, self.blob).text)
+
+    def _why(self, op: Operation) -> str:
+        """Why a call failed: the reasons of its refusal, or the last line it wrote on stderr."""
+        if op.error or op.code:
+            return op.error or "; ".join(op.reasons)
+        result = op.result or {}
+        if result.get("why") or error_class(op) == "OK":
+            return str(result.get("why") or "")
+        lines = output(result.get("err"), self.blob).text.strip().splitlines()
+        return lines[-1] if lines else ""

@@ -1,0 +1,246 @@
+"""Beginning a run and opening one again: the same run, whatever process holds it."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from harness import __version__
+from harness.errors import HarnessError, JournalError
+from harness.events.log import INLINE, Log, create, open_log
+from harness.events.scan import scan
+from harness.graph.fresh import unmet
+from harness.loop.run import Run, Toolset, World
+from harness.models import ModelRef, Offer
+from harness.policy.decide import Rules
+from harness.prompt import Frame, Release, Transcript
+from harness.runs.facts import git_state, machine
+from harness.skills import Resolved
+from harness.tools.arguments import usage
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
+MAX_FILES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a run is asked to do. `name` is the skill's or the pipeline's; `inputs` are checked values.
+
+    `parent` links a child to its parent: {"run", "op", "depth"}. `digests` pin the skill and its tools.
+    """
+
+    name: str
+    goal: str = ""
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    budget: Mapping[str, Any] = field(default_factory=dict)
+    rules: Rules = field(default_factory=Rules)
+    model: ModelRef | None = None
+    parent: Mapping[str, Any] | None = None
+    digests: Mapping[str, Any] = field(default_factory=dict)
+    path: str = ""
+
+
+def letters(count: int) -> str:
+    """Random lower-case base-32 characters."""
+    return "".join(secrets.choice(LETTERS) for _ in range(count))
+
+
+def new_log(world: World, name: str, folder: Path | None = None) -> Log:
+    """A fresh run folder, under a new name unless its parent gave it one."""
+    _make_runs_dir(world)
+    while True:
+        stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(world.clock.wall()))
+        path = folder or world.runs_dir / f"{stamp}-{name.replace('/', '-')}-{letters(8)}"
+        try:
+            return create(path, world.io, world.clock)
+        except FileExistsError:
+            if folder is not None:
+                raise
+        except OSError as error:
+            raise JournalError(
+                f"the run's folder cannot be made: {error.strerror or error}", "make the folder writable", str(path)
+            ) from error
+
+
+def _make_runs_dir(world: World) -> None:
+    """`.harness/` with a `.gitignore` of its own, on the first run of a project."""
+    base = world.runs_dir
+    try:
+        base.mkdir(parents=True, exist_ok=True, mode=0o700)
+        ignore = base.parent / ".gitignore"
+        if base.parent.name == ".harness" and not ignore.exists():
+            ignore.write_text("runs/\n")
+    except OSError as error:
+        raise JournalError(
+            f"runs cannot be kept: {error.strerror or error}", "make the folder writable, or set runs.dir", str(base)
+        ) from error
+
+
+def begin(world: World, project: Path, toolset: Toolset, order: Order, folder: Path | None = None) -> Run:
+    """Make the run's folder and append `run.start`, on the disk before anybody hears of the run."""
+    log = new_log(world, order.name, folder)
+    run = Run(log, world, toolset, project, order.rules, (order.parent or {}).get("depth", 0))
+    run.append("run.start", _start_data(run, order))
+    log.sync()
+    world.io.sync_dir(run.folder)
+    world.io.sync_dir(world.runs_dir)
+    log.beat()
+    return run
+
+
+def _start_data(run: Run, order: Order) -> dict[str, Any]:
+    data: dict[str, Any] = {"run": run.name, "skill": order.name, "goal": run.log.fit(order.goal, INLINE)}
+    data["inputs"] = {key: list(v) if isinstance(v, tuple) else v for key, v in order.inputs.items()}
+    if order.parent is not None:
+        data["parent"] = dict(order.parent)
+    data |= {"budget": dict(order.budget), "digests": dict(order.digests)}
+    ref = order.model
+    model = {"ref": ref.text, "source": ref.source, "checks": []} if ref is not None else {"ref": "", "source": ""}
+    data["model"] = model | {"mark": letters(6)}
+    data["git"] = git_state(run.project)
+    facts = machine()
+    data |= {"harness": __version__, "host": facts["host"], "boot": facts["boot"], "pid": facts["pid"]}
+    data["cwd"] = str(Path.cwd())
+    data["confine"] = {"level": "none", "blocked": [], "open": [], "reason": "no confinement in this version"}
+    if order.path:
+        data["path"] = order.path
+    return data
+
+
+def reopen(
+    world: World, project: Path, folder: Path, toolset: Toolset, rules: Rules, by: str, changes: Any = ()
+) -> Run:
+    """Own a run again and append `resume`. Raises BusyError or JournalError."""
+    log = open_log(folder, world.io, world.clock)
+    start = log.events[0]["data"]
+    run = Run(log, world, toolset, project, rules, (start.get("parent") or {}).get("depth", 0))
+    tidy_attempts(run)
+    facts = machine()
+    data: dict[str, Any] = {"by": by, "pid": facts["pid"], "host": facts["host"], "boot": facts["boot"]}
+    data |= {"harness": __version__, "git": git_state(project), "confine": start.get("confine")}
+    data["changes"] = list(changes)
+    if log.repaired:
+        data["repaired"] = log.repaired
+    data["lost_s"] = round(log.lost, 3) if run.state.status == "open" else 0
+    run.append("resume", data)
+    log.beat()
+    return run
+
+
+def tidy_attempts(run: Run) -> None:
+    """Attempt folders the journal does not know: an intent that was lost with the tail had no effect yet."""
+    for attempt in sorted((run.folder / "ops").glob("*/*")):
+        n, k = attempt.parent.name, attempt.name
+        op = run.state.ops.get(int(n)) if n.isdigit() else None
+        if not k.isdigit() or (op is not None and int(k) <= op.attempt):
+            continue
+        run.world.io.rename(attempt, attempt.with_name(f"lost-{k}-{letters(4)}"))
+
+
+def peek(folder: Path) -> dict[str, Any]:
+    """The data of a run's first line, without owning it. Raises JournalError when there is none."""
+    try:
+        found = scan((folder / "events.jsonl").read_bytes(), folder, blobs=False)
+    except OSError as error:
+        raise JournalError(f"the run cannot be read: {error.strerror}", "look at the folder", str(folder)) from error
+    if not found.events or found.events[0]["kind"] != "run.start":
+        raise JournalError("this run never started", "start it again; its folder may be deleted", str(folder))
+    start: dict[str, Any] = found.events[0]["data"]
+    return start
+
+
+def pins(run_tools: Mapping[str, Any], resolved: Resolved) -> dict[str, Any]:
+    """What a run pins: SHA-256 of the skill's file and of every tool it may call."""
+    skill = hashlib.sha256(resolved.skill.file.read_bytes()).hexdigest()
+    return {"skill": skill, "tools": dict(run_tools), "policy": ""}
+
+
+def changed_pins(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[dict[str, str]]:
+    """What differs from the pins: [{"what", "from", "to"}]."""
+    found = []
+    if old.get("skill") and old["skill"] != new.get("skill"):
+        found.append({"what": "skill", "from": old["skill"], "to": new.get("skill", "")})
+    before, now = old.get("tools") or {}, new.get("tools") or {}
+    for name in sorted({*before, *now}):
+        if before.get(name) != now.get(name):
+            found.append({"what": f"tool {name}", "from": before.get(name, ""), "to": now.get(name, "")})
+    return found
+
+
+def refuse_changes(changes: list[dict[str, str]], run: str) -> None:
+    """A run goes on with what it began with, unless a person accepts the difference."""
+    lines = "\n  ".join(f"{c['what']}: {c['from'][:12] or 'absent'} → {c['to'][:12] or 'absent'}" for c in changes)
+    raise HarnessError(
+        f"what this run began with has changed:\n  {lines}", f"put it back, or: harness resume {run} --accept-changes"
+    )
+
+
+def transcript_of(run: Run, resolved: Resolved, body: str, limits: str, can_ask: bool) -> Transcript:
+    """What the model of this run sees, composed from its journal."""
+    kit = run.toolset
+    catalogue = {name: _offer(resolved, name) for name in kit.available}
+    frame = Frame(
+        skill=resolved.skill.name, body=body, files=_other_files(resolved.skill.folder), catalogue=catalogue,
+        requires=kit.requires, checks=tuple(words[0] for words in kit.verify), limits=limits,
+        mark=run.state.start["model"]["mark"], can_ask=can_ask, workers=kit.workers,
+    )  # fmt: skip
+    return Transcript(frame, lambda state: _release(run, state), run.text)
+
+
+def _release(run: Run, state: Any) -> Release:
+    kit, ground = run.toolset, run.settled_ground(state)
+    open_now, waiting, stale = [], {}, {}
+    for name in kit.available:
+        missing = unmet(ground, kit.graph, name, None)
+        if missing:
+            waiting[name] = needs_text(kit, name)
+            stale[name] = missing[0].need
+        else:
+            open_now.append(name)
+    return Release(tuple(open_now), waiting, stale)
+
+
+def needs_text(kit: Toolset, name: str) -> str:
+    """A tool's needs as the dependency block writes them: `a b | c`."""
+    needs = kit.graph.needs(name)
+    plain = [n.text() for n in needs if n.kind != "once"]
+    once = [n.text() for n in needs if n.kind == "once"]
+    return " ".join([*plain, *(["|", *once] if once else [])])
+
+
+def limits_text(budget: Mapping[str, Any]) -> str:
+    """The limits as people read them: `20 turns, 40 calls, $0.50, 15 min`."""
+    found = [f"{budget[key]} {key}" for key in ("turns", "calls") if key in budget]
+    if budget.get("usd") not in (None, "none"):
+        found.append(f"${Decimal(str(budget['usd'])):.2f}")
+    if "seconds" in budget:
+        found.append(f"{budget['seconds']:g} s")
+    return ", ".join(found)
+
+
+def _offer(resolved: Resolved, name: str) -> Offer:
+    tool = resolved.tools.get(name)
+    if tool is not None:
+        return Offer(name, usage(tool), tool.describe)
+    worker = resolved.workers[name]
+    return Offer(name, f"{name} GOAL", worker.description)
+
+
+def _other_files(folder: Path) -> tuple[tuple[str, int], ...]:
+    """Names and sizes of the skill's other files; evals are nobody's business."""
+    found = []
+    for path in sorted(folder.rglob("*")):
+        part = path.relative_to(folder)
+        hidden = any(p.startswith(".") or p == "__pycache__" for p in part.parts)
+        if hidden or part.parts[0] == "evals" or part.name in ("SKILL.md", "skill.md") or not path.is_file():
+            continue
+        found.append((part.as_posix(), path.stat().st_size))
+        if len(found) == MAX_FILES:
+            break
+    return tuple(found)

@@ -1,0 +1,215 @@
+"""Runs begun by runs: a pipeline or a worker, each with its own folder and journal, in a thread of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from harness import pipeline as pipelines
+from harness.errors import HarnessError
+from harness.events.fold import fold
+from harness.events.log import follow
+from harness.events.state import Operation, State
+from harness.loop.act import is_child
+from harness.loop.ending import spent_of
+from harness.loop.inbox import has_word
+from harness.loop.run import ChildEnd, Run, Stop, World
+from harness.loop.turn import active_s, drive
+from harness.models import Model, ModelRef
+from harness.policy.budget import limit, used
+from harness.runs.begin import Order, begin, letters, limits_text, pins, reopen, transcript_of
+from harness.runs.kit import file_pin, pipeline_kit, skill_kit, skill_places, tool_pins
+from harness.skills import Skill
+from harness.skills.body import substitute
+from harness.skills.check import resolve
+from harness.skills.discovery import Catalog
+from harness.tools import Tool
+from harness.tools.arguments import check_inputs, parse
+from harness.tools.outcome import error_class
+
+SHARE = Decimal("0.9")
+PERSONS = ("needs-approval", "needs-answer", "unknown-outcome")
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """What a child run is made from: the catalogue, the skill its parent belongs to, and how a model is opened."""
+
+    world: World
+    catalog: Catalog
+    skill: Skill | None
+    places: tuple[Path, ...]
+    ref: ModelRef | None
+    open_model: Callable[[ModelRef, Skill], Model]
+
+    def begin(self, parent: Run, op: Operation) -> ChildEnd:
+        """Carry out a call that is a run of its own, from whatever its folder holds, until it stops."""
+        assert op.child is not None
+        folder = parent.folder.parent / op.child
+        known = read_state(folder)
+        if known is not None and (ended := _already(parent, folder, known)) is not None:
+            return ended
+        if known is None and folder.exists():
+            self.world.io.rename(folder, folder.with_name(f"lost-{folder.name}-{letters(4)}"))
+        try:
+            tool = parent.toolset.tools.get(op.tool)
+            if tool is not None:
+                return self._pipeline(parent, op, folder, tool, known)
+            return self._worker(parent, op, folder, known)
+        except HarnessError as error:
+            return ChildEnd(Stop("failed", error.exit_code), b"", "MISCONFIGURED", error.message, {})
+
+    def _pipeline(self, parent: Run, op: Operation, folder: Path, tool: Tool, known: State | None) -> ChildEnd:
+        kit, pipeline = pipeline_kit(self.catalog, tool, self.places, parent.toolset.folder)
+        values = parse(tool, list(op.argv or ()))[0]
+        order = Order(
+            tool.name, inputs=values, budget=budget_slice(parent, {}), rules=parent.rules, parent=_link(parent, op),
+            digests={"skill": file_pin(tool.path), "tools": tool_pins(kit.tools), "policy": ""}, path=str(tool.path),
+        )  # fmt: skip
+        run = self._open(parent, folder, kit, order, known)
+        try:
+            return ended(run, pipelines.drive(run, pipeline))
+        finally:
+            run.log.close()
+
+    def _worker(self, parent: Run, op: Operation, folder: Path, known: State | None) -> ChildEnd:
+        worker = next(s for s in self.catalog.skills if op.tool in (s.name, s.declared_name, *s.aliases))
+        resolved = resolve(self.catalog, worker)
+        broken = worker.broken or next((f for f in resolved.findings if f.severity == "error"), None)
+        if broken is not None:
+            raise HarnessError(broken.text(), broken.fix)
+        goal, values = worker_words(worker, list(op.argv or ()))
+        kit = skill_kit(resolved)
+        order = Order(
+            worker.name, goal, values, budget_slice(parent, worker.budget), parent.rules, self.ref, _link(parent, op),
+            pins(tool_pins(kit.tools), resolved), str(worker.file),
+        )  # fmt: skip
+        run = self._open(parent, folder, kit, order, known)
+        places = tuple(skill_places(self.catalog, worker))
+        run.begin_child = Family(self.world, self.catalog, worker, places, self.ref, self.open_model).begin
+        try:
+            assert self.ref is not None
+            body = substitute(worker.body, "(goal, see task)", {k: f"(input {k}, see task)" for k in values})
+            model = self.open_model(self.ref, worker)
+            run.attach(transcript_of(run, resolved, body, limits_text(order.budget), can_ask=True), model)
+            return ended(run, drive(run))
+        finally:
+            run.log.close()
+
+    def _open(self, parent: Run, folder: Path, kit: Any, order: Order, known: State | None) -> Run:
+        if known is None:
+            run = begin(self.world, parent.project, kit, order, folder)
+        else:
+            run = reopen(self.world, parent.project, folder, kit, order.rules, "parent")
+        run.begin_child = self.begin
+        return run
+
+
+def _link(parent: Run, op: Operation) -> dict[str, Any]:
+    return {"run": parent.name, "op": op.n, "depth": parent.depth + 1}
+
+
+def worker_words(worker: Skill, words: list[str]) -> tuple[str, dict[str, Any]]:
+    """A worker's goal and inputs from its argv: `--name=value` words are inputs. Raises HarnessError."""
+    names = {parameter.name for parameter in worker.inputs}
+    given: dict[str, str] = {}
+    rest = []
+    for word in words:
+        name, equals, value = word.removeprefix("--").partition("=")
+        if word.startswith("--") and equals and name in names:
+            given[name] = value
+        else:
+            rest.append(word)
+    values, problems = check_inputs(worker.inputs, given)
+    if problems:
+        raise HarnessError("; ".join(problems), f"call {worker.name} with --input=value and the goal", code=2)
+    return " ".join(rest), dict(values)
+
+
+def budget_slice(parent: Run, own: Any) -> dict[str, Any]:
+    """The smaller of the child's own limits and its share of what the parent has left, shared among the batch."""
+    state = parent.state
+    sharing = max(1, sum(1 for op in state.open_ops.values() if op.verdict == "allow" and is_child(parent, op)))
+    found: dict[str, Any] = {}
+    for key in parent.state.budget:
+        bound = limit(state.budget, key)
+        if bound is None:
+            continue
+        left = max(Decimal(0), (bound - used(state.spent, key, active_s(parent))) * SHARE / sharing)
+        mine = limit(own, key)
+        chosen = left if mine is None else min(left, mine)
+        found[key] = str(chosen) if key == "usd" else float(chosen) if key == "seconds" else int(chosen)
+    return found
+
+
+def read_state(folder: Path) -> State | None:
+    """The state of a run that somebody else may own, or None where it never started."""
+    try:
+        events = follow(folder)
+    except OSError:
+        return None
+    return fold(events) if events and events[0]["kind"] == "run.start" else None
+
+
+def _already(parent: Run, folder: Path, known: State) -> ChildEnd | None:
+    """A child that has ended, or that still waits for a person who has said nothing."""
+    if known.status == "ended" and known.end is not None and known.end["stop"] != "interrupted":
+        return _from_end(folder, known)
+    if known.status != "parked" or known.park is None or known.park["stop"] not in PERSONS:
+        return None
+    if has_word(folder) or (parent.world.ask is not None and known.park["stop"] != "unknown-outcome"):
+        return None
+    if _descendant_has_word(folder, known):
+        return None
+    stop = Stop(known.park["stop"], known.park["exit"], parked=True)
+    return ChildEnd(stop, b"", "", "", {}, known.park.get("hint", ""))
+
+
+def _descendant_has_word(folder: Path, known: State) -> bool:
+    for op in known.open_ops.values():
+        if op.child and op.attempt_open:
+            below = folder.parent / op.child
+            state = read_state(below)
+            if has_word(below) or (state is not None and _descendant_has_word(below, state)):
+                return True
+    return False
+
+
+def _text(folder: Path, value: object) -> bytes:
+    if isinstance(value, dict) and isinstance(value.get("blob"), str):
+        return bytes((folder / "blobs" / value["blob"]).read_bytes())
+    return str(value or "").encode()
+
+
+def _from_end(folder: Path, known: State) -> ChildEnd:
+    end = known.end or {}
+    return ChildEnd(
+        Stop(end["stop"], end["exit"]), _text(folder, end.get("answer")), error_class_of(end), end.get("error", ""),
+        _numbers(end.get("spent") or {}),
+    )  # fmt: skip
+
+
+def ended(run: Run, stop: Stop) -> ChildEnd:
+    """How the child stopped, as its parent records it."""
+    end = run.state.end or {}
+    output = _text(run.folder, end.get("answer")) if stop.name == "passed" else b""
+    hint = (run.state.park or {}).get("hint", "") if stop.parked else ""
+    spent, ms = _numbers(spent_of(run.state)), run.state.spent.active_ms
+    return ChildEnd(stop, output, error_class_of(end), end.get("error", ""), spent, hint, ms)
+
+
+def error_class_of(end: dict[str, Any]) -> str:
+    """The class of a child's end: that of its failing step where its exit carries one, else by its stop."""
+    if end.get("stop") == "denied":
+        return "DENIED"
+    if end.get("stop") == "budget":
+        return "OVER_BUDGET"
+    return error_class(int(end.get("exit", 1)))
+
+
+def _numbers(spent: dict[str, Any]) -> dict[str, int]:
+    return {key: value for key, value in spent.items() if isinstance(value, int)}
+

@@ -1,0 +1,78 @@
+"""A person's word from another process: found where it is awaited, written into that run's inbox, nothing else."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.errors import HarnessError
+from harness.events.io import IO
+from harness.events.state import Operation, State
+from harness.runs.children import read_state
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """One call or question that waits for a person, in a run or below it."""
+
+    folder: Path
+    state: State
+    op: Operation
+    question: bool
+
+
+def waiting(folder: Path) -> list[Waiting]:
+    """Everything that waits for a person in this run and in the children it began, in order."""
+    state = read_state(folder)
+    if state is None:
+        return []
+    found = [Waiting(folder, state, op, False) for op in state.open_ops.values() if op.verdict == "ask"]
+    found += [Waiting(folder, state, state.ops[n], True) for n in _questions(state)]
+    for op in state.open_ops.values():
+        if op.child and op.attempt_open:
+            found += waiting(folder.parent / op.child)
+    return found
+
+
+def _questions(state: State) -> list[int]:
+    found = [op.n for op in state.open_ops.values() if op.verb == "ask" and op.answer is None]
+    if state.question is not None and state.verdict is not None:
+        found += [check["op"] for check in state.verdict.get("checks") or () if check.get("exit") == 10]
+    return found
+
+
+def one(folder: Path, n: int | None, question: bool) -> Waiting:
+    """The one that is meant. Raises HarnessError: nothing waits, several do, or not that one."""
+    what = "answer" if question else "approval"
+    found = [w for w in waiting(folder) if w.question == question]
+    if n is not None:
+        found = [w for w in found if w.op.n == n]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        named = f"operation {n}" if n is not None else f"run {folder.name}"
+        raise HarnessError(f"{named} waits for no {what}", f"look: harness show {folder.name}")
+    numbers = " ".join(f"#{w.op.n}" for w in found)
+    raise HarnessError(f"several operations wait for an {what}: {numbers}", "name one of them")
+
+
+def put(target: Waiting, io: IO, message: dict[str, Any]) -> None:
+    """Write a message into the inbox of the run that waits; its owner, or the next one, acts on it."""
+    body = {**message, "op": target.op.n, "by": f"user:{_me()}"}
+    path = target.folder / "inbox" / f"{message['kind']}-{secrets.token_hex(8)}.json"
+    try:
+        io.put(path, json.dumps(body).encode())
+    except OSError as error:
+        what = f"the inbox cannot be written: {error.strerror}"
+        raise HarnessError(what, "free the cause, then say it again", str(path)) from error
+
+
+def _me() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"

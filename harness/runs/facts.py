@@ -1,0 +1,48 @@
+"""What a run's first line says of the machine and the work tree. Our own git calls run nothing of the repository's."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from pathlib import Path
+from typing import Any
+
+GIT = (
+    "git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "diff.external=",
+    "--no-optional-locks",
+)  # fmt: skip
+GIT_SECONDS = 5.0
+
+
+def machine() -> dict[str, Any]:
+    """Host, boot id and pid of this process."""
+    return {"host": socket.gethostname(), "boot": _boot(), "pid": os.getpid()}
+
+
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def git_state(project: Path) -> dict[str, Any] | None:
+    """{"head", "dirty"} of the project's repository, or None where it has none or git does not answer."""
+    if not (project / ".git").exists():
+        return None
+    head = _git(project, "rev-parse", "HEAD")
+    if head is None:
+        return None
+    return {"head": head.strip(), "dirty": bool(_git(project, "status", "--porcelain", "--untracked-files=no"))}
+
+
+def _git(project: Path, *words: str) -> str | None:
+    env = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")} | {"LC_ALL": "C"}
+    try:
+        done = subprocess.run(
+            [*GIT, *words], cwd=project, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=GIT_SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None

@@ -1,0 +1,69 @@
+"""Which run a person means: a folder's name, a unique part of its id, or `last`. Nothing is opened for writing."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from harness.errors import HarnessError, near_text
+
+_NAME = re.compile(r"\d{8}T\d{6}-.+-[a-z2-7]{8}")
+MIN_PART = 4
+
+
+def all_runs(runs_dir: Path) -> list[Path]:
+    """Every run's folder, newest first. A folder that cannot be listed holds none."""
+    try:
+        found = [p for p in runs_dir.iterdir() if _NAME.fullmatch(p.name)]
+    except OSError:
+        return []
+    return sorted(found, key=lambda p: (p.name.split("-", 1)[0], _began(p)), reverse=True)
+
+
+def _began(folder: Path) -> int:
+    """Orders runs of one second: the lock is created with the folder and never replaced."""
+    try:
+        return (folder / "lock").stat().st_ino
+    except OSError:
+        return 0
+
+
+def is_child(folder: Path) -> bool:
+    """Whether another run began this one; told from its first line alone."""
+    try:
+        with (folder / "events.jsonl").open("rb") as file:
+            return b'"parent":{' in file.readline(65_536).split(b'"budget":', 1)[0]
+    except OSError:
+        return False
+
+
+def short_id(name: str) -> str:
+    """The id at the end of a run's name."""
+    return name.rsplit("-", 1)[-1]
+
+
+def find_run(runs_dir: Path, text: str | None, allow_last: bool = True) -> Path:
+    """The folder of the run that `text` names. Raises HarnessError (exit 2) with the candidates or the nearest."""
+    runs = all_runs(runs_dir)
+    if text in (None, "", "last"):
+        return _last(runs_dir, runs, allow_last)
+    exact = [p for p in runs if p.name == text or short_id(p.name) == text]
+    if len(exact) == 1:
+        return exact[0]
+    part = [p for p in runs if text and len(text) >= MIN_PART and text in short_id(p.name)]
+    if len(part) == 1:
+        return part[0]
+    if part:
+        names = ", ".join(p.name for p in part[:8])
+        raise HarnessError(f"'{text}' could be any of: {names}", "give more of its id")
+    near = near_text(str(text), [short_id(p.name) for p in runs])
+    raise HarnessError(f"no run '{text}' in {runs_dir}{near}", "list them: harness runs")
+
+
+def _last(runs_dir: Path, runs: list[Path], allowed: bool) -> Path:
+    if not allowed:
+        raise HarnessError("this command needs the run's own id, never 'last'", "list them: harness runs")
+    own = [p for p in runs if not is_child(p)]
+    if not own:
+        raise HarnessError(f"there is no run in {runs_dir} yet", "start one: harness run SKILL GOAL")
+    return own[0]

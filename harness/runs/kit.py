@@ -1,0 +1,76 @@
+"""What a run may call, from the files: a skill's names, a pipeline's stages. Nothing is started."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.errors import HarnessError
+from harness.loop.run import Toolset
+from harness.skills import Resolved, Skill
+from harness.skills.discovery import Catalog, package_folder
+from harness.tools import Tool
+from harness.tools.discovery import digest
+from harness.tools.stages import Pipeline, read_pipeline
+from harness.tools.wiring import check_pipeline
+
+
+def skill_kit(resolved: Resolved) -> Toolset:
+    """A skill's closed list, its graph, and what must hold at the end."""
+    skill = resolved.skill
+    return Toolset(
+        tools=resolved.tools, workers=frozenset(resolved.workers), listed=skill.allowed, graph=skill.graph,
+        requires=skill.requires, verify=skill.verify, stand_in=skill.pipeline, folder=skill.folder,
+    )  # fmt: skip
+
+
+def skill_places(catalog: Catalog, skill: Skill) -> list[Path]:
+    """The folders in which a skill's names are looked up, in order."""
+    own = [skill.root.bin] if skill.root.bin else []
+    return list(dict.fromkeys([catalog.project / "bin", *own, skill.folder / "scripts"]))
+
+
+def file_places(catalog: Catalog, path: Path) -> list[Path]:
+    """The folders in which the names of a pipeline outside a skill are looked up, in order."""
+    return list(dict.fromkeys([catalog.project / "bin", path.resolve().parent, package_folder() / "bin"]))
+
+
+def pipeline_kit(catalog: Catalog, tool: Tool, places: Sequence[Path], folder: Path | None) -> tuple[Toolset, Pipeline]:
+    """A pipeline's stages and the tools they name. Raises HarnessError (exit 2) when it cannot run as written."""
+    pipeline = read_pipeline(tool)
+    names = dict.fromkeys(stage.run[0].text for stage in pipeline.stages if stage.run)
+    tools = {name: found for name in names if (found := find_tool(catalog, places, name)) is not None}
+    workers = frozenset(name for name in names if name not in tools and catalog.named(name))
+
+    def resolve(name: str) -> Any:
+        return tools.get(name) or ("worker" if name in workers else None)
+
+    known = {name for place in places for name in catalog.tools(place, place.name == "scripts")}
+    wrong = [f for f in check_pipeline(pipeline, tool, resolve, known) if f.severity == "error"]
+    if wrong:
+        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+        raise HarnessError(f"{wrong[0].message}{more}", wrong[0].fix, f"{wrong[0].file}:{wrong[0].line}")
+    return Toolset(tools=tools, workers=workers, listed=tuple(names), folder=folder), pipeline
+
+
+def find_tool(catalog: Catalog, places: Iterable[Path], name: str) -> Tool | None:
+    """The first tool of that name in these folders."""
+    return next((t for place in places if (t := catalog.tools(place, place.name == "scripts").get(name))), None)
+
+
+def tool_pins(tools: Mapping[str, Tool]) -> dict[str, str]:
+    """SHA-256 of each tool's file; empty for one that cannot be read."""
+    found = {}
+    for name, tool in tools.items():
+        try:
+            found[name] = digest(tool.path)
+        except HarnessError:
+            found[name] = ""
+    return found
+
+
+def file_pin(path: Path) -> str:
+    """SHA-256 of a file that a run was begun from."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()

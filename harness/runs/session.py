@@ -1,0 +1,263 @@
+"""What a command asks for, as an open run: a skill, a pipeline file, one tool, or a run to go on with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness import pipeline as pipelines
+from harness.errors import HarnessError
+from harness.events.fold import fold
+from harness.events.log import follow
+from harness.events.state import State
+from harness.loop import single
+from harness.loop.run import Run, Stop, Toolset, World
+from harness.loop.turn import drive
+from harness.models import Model, ModelRef
+from harness.models.resolve import open_model
+from harness.models.resolve import resolve as resolve_model
+from harness.policy.budget import merged, parse_budget
+from harness.runs.begin import (
+    Order,
+    begin,
+    changed_pins,
+    limits_text,
+    peek,
+    pins,
+    refuse_changes,
+    reopen,
+    transcript_of,
+)  # fmt: skip
+from harness.runs.children import Family
+from harness.runs.flags import Options, rules_of
+from harness.runs.kit import file_pin, file_places, find_tool, pipeline_kit, skill_kit, skill_places, tool_pins
+from harness.skills import Resolved, Skill
+from harness.skills.body import substitute
+from harness.skills.check import resolve
+from harness.skills.discovery import Catalog
+from harness.skills.names import find
+from harness.tools import Tool, Value
+from harness.tools.arguments import canonical, check_inputs, parse, refusal
+from harness.tools.header import read_tool
+
+
+@dataclass(slots=True)
+class Session:
+    """An open run with what drives it. `skill` is None for a pipeline or a single tool."""
+
+    run: Run
+    kind: str
+    limits: str
+    model: ModelRef | None = None
+    skill: Skill | None = None
+    pipeline: Any = None
+    call: tuple[str, list[str]] = ("", [])
+    warnings: list[str] = field(default_factory=list)
+
+    def go(self) -> Stop:
+        """Drive the run until it stops."""
+        if self.kind == "pipeline":
+            return pipelines.drive(self.run, self.pipeline)
+        if self.kind == "tool":
+            return single.drive(self.run, *self.call)
+        return drive(self.run)
+
+
+def start_skill(
+    world: World, catalog: Catalog, name: str, goal: str, given: Mapping[str, str], options: Options
+) -> Session:
+    """Begin a run of a skill. Raises HarnessError before anything is written when it cannot run as written."""
+    skill = find(catalog, name)
+    resolved = usable(catalog, skill)
+    values, problems = check_inputs(skill.inputs, given)
+    if problems:
+        names = " ".join(f"{p.name}{'!' if p.required else ''}" for p in skill.inputs) or "none"
+        raise HarnessError("; ".join(problems), f"inputs of {skill.name}: {names}; give them as -i NAME=VALUE")
+    ref = model_of(options, skill)
+    budget = merged(skill.budget, parse_budget(options.budget))
+    kit = skill_kit(resolved)
+    rules = rules_of(kit, options)
+    model = open_for(catalog, ref, skill, goal, values)
+    order = Order(
+        skill.name, goal, values, budget, rules, ref, digests=pins(tool_pins(kit.tools), resolved), path=str(skill.file)
+    )
+    run = begin(world, catalog.project, kit, order)
+    return _skill_session(run, catalog, resolved, ref, model)
+
+
+def usable(catalog: Catalog, skill: Skill) -> Resolved:
+    """What the skill's names mean here. Raises HarnessError (exit 2) with the first finding that stops a run."""
+    broken = skill.broken
+    resolved = resolve(catalog, skill)
+    wrong = [f for f in (*([broken] if broken else ()), *resolved.findings) if f.severity in ("refused", "error")]
+    if wrong:
+        more = f" (and {len(wrong) - 1} more: harness skills check {skill.name})" if len(wrong) > 1 else ""
+        what = f"skill '{skill.name}' cannot run: {wrong[0].code} {wrong[0].message}{more}"
+        raise HarnessError(what, wrong[0].fix, f"{wrong[0].file}:{wrong[0].line}")
+    return resolved
+
+
+def model_of(options: Options, skill: Skill | None) -> ModelRef:
+    """The model that speaks. Raises HarnessError for a string that names none, NoModelError when there is none."""
+    text, source = options.model or (None, "auto")
+    return resolve_model(text, source=source, skill=skill)
+
+
+def open_for(catalog: Catalog, ref: ModelRef, skill: Skill, goal: str, values: Mapping[str, Value]) -> Model:
+    """The model itself; without one, the skill's pipeline with the run's own inputs."""
+    args: tuple[str, ...] = ()
+    if ref.scheme == "none" and skill.pipeline:
+        tool = find_tool(catalog, skill_places(catalog, skill), skill.pipeline)
+        args = pipeline_args(tool, goal, values) if tool is not None else ()
+    return open_model(ref, folder=Path.cwd(), skill=skill, args=args)
+
+
+def pipeline_args(tool: Tool, goal: str, values: Mapping[str, Value]) -> tuple[str, ...]:
+    """The argv of a pipeline that stands in for the model: the inputs it declares, and the goal if it takes one."""
+    given = {"goal": goal, **values} if goal else dict(values)
+    known = {parameter.name: given[parameter.name] for parameter in tool.parameters if parameter.name in given}
+    defaults, _ = parse(tool, [])
+    return canonical(tool, {**defaults, **known})
+
+
+def _skill_session(run: Run, catalog: Catalog, resolved: Resolved, ref: ModelRef, model: Model) -> Session:
+    skill, state = resolved.skill, run.state
+    family = Family(
+        run.world, catalog, skill, tuple(skill_places(catalog, skill)), ref,
+        lambda r, worker: open_model(r, folder=Path.cwd(), skill=worker, worker=True),
+    )  # fmt: skip
+    run.begin_child = family.begin
+    limits = limits_text(state.budget)
+    goal = run.text(state.start.get("goal", ""))
+    body = substitute(skill.body, goal, {k: tuple(v) if isinstance(v, list) else v for k, v in state.inputs.items()})
+    run.attach(transcript_of(run, resolved, body, limits, can_ask=True), model)
+    warnings = [f.text() for f in (*skill.findings, *resolved.findings) if f.severity == "warning"]
+    return Session(run, "skill", limits, ref, skill, warnings=warnings)
+
+
+def start_pipeline(world: World, catalog: Catalog, path: Path, words: Sequence[str], options: Options) -> Session:
+    """Begin a run of a pipeline file. Raises HarnessError (exit 2) for what cannot run or does not fit."""
+    tool, kit, pipeline = load_pipeline(catalog, path)
+    values, problems = parse(tool, words)
+    if problems:
+        raise HarnessError(refusal(tool, problems), f"harness pipeline {path} --help", code=2)
+    budget = merged({}, parse_budget(options.budget))
+    digests = {"skill": file_pin(tool.path), "tools": tool_pins(kit.tools), "policy": ""}
+    order = Order(tool.name, "", values, budget, rules_of(kit, options), digests=digests, path=str(path.resolve()))
+    run = begin(world, catalog.project, kit, order)
+    return _pipeline_session(run, catalog, path, pipeline)
+
+
+def load_pipeline(catalog: Catalog, path: Path) -> tuple[Tool, Toolset, Any]:
+    """A pipeline file, its tools and its stages. Raises HarnessError."""
+    if not path.is_file():
+        raise HarnessError(f"there is no file {path}", "name a pipeline file")
+    tool = read_tool(path.resolve(), path.stem, display=str(path))
+    if tool.broken is not None:
+        raise HarnessError(f"{tool.broken.code} {tool.broken.message}", tool.broken.fix, f"{path}:{tool.broken.line}")
+    if not tool.pipeline:
+        fix = "its first line must be: #!/usr/bin/env -S harness pipeline"
+        raise HarnessError(f"{path} is no pipeline", fix, f"{path}:1")
+    kit, pipeline = pipeline_kit(catalog, tool, file_places(catalog, path), None)
+    return tool, kit, pipeline
+
+
+def _pipeline_session(run: Run, catalog: Catalog, path: Path, pipeline: Any) -> Session:
+    family = Family(run.world, catalog, None, tuple(file_places(catalog, path)), None, _no_model)
+    run.begin_child = family.begin
+    return Session(run, "pipeline", limits_text(run.state.budget), pipeline=pipeline)
+
+
+def _no_model(ref: ModelRef, skill: Skill) -> Model:
+    raise HarnessError(f"the worker {skill.name} needs a model", "name one: -m")
+
+
+def start_tool(world: World, catalog: Catalog, tool: Tool, words: Sequence[str], options: Options) -> Session:
+    """Begin a run of one call."""
+    kit = Toolset({tool.name: tool}, listed=(tool.name,), folder=tool.path.parent.parent if tool.script else None)
+    budget = merged({}, parse_budget(options.budget))
+    digests = {"skill": "", "tools": tool_pins(kit.tools), "policy": ""}
+    order = Order(
+        tool.name, "", {"args": tuple(words)}, budget, rules_of(kit, options), digests=digests, path=str(tool.path)
+    )
+    run = begin(world, catalog.project, kit, order)
+    return _tool_session(run, catalog, tool, list(words))
+
+
+def _tool_session(run: Run, catalog: Catalog, tool: Tool, words: list[str]) -> Session:
+    places = [catalog.project / "bin", tool.path.parent]
+    run.begin_child = Family(run.world, catalog, None, tuple(places), None, _no_model).begin
+    return Session(run, "tool", limits_text(run.state.budget), call=(tool.name, words))
+
+
+def current_state(folder: Path) -> State:
+    """The state of a run as its journal says, without owning it."""
+    peek(folder)
+    return fold(follow(folder))
+
+
+def resume(world: World, catalog: Catalog, folder: Path, message: str | None, options: Options) -> Session:
+    """Own a run again. Raises HarnessError before anything is written when there is nothing to go on with."""
+    start = peek(folder)
+    state = current_state(folder)
+    if start.get("parent"):
+        top = start["parent"]["run"]
+        raise HarnessError(f"{folder.name} is part of the run {top}", f"harness resume {top}")
+    if state.end is not None and state.end["stop"] == "passed" and message is None:
+        raise HarnessError("this run has passed", f"go on with a message: harness resume {folder.name} MESSAGE")
+    path = Path(start.get("path") or "")
+    if path.name.lower() == "skill.md":
+        session = _resume_skill(world, catalog, folder, path, start, options)
+    else:
+        session = _resume_other(world, catalog, folder, path, start, options)
+    _speak(session.run, message, options)
+    return session
+
+
+def _speak(run: Run, message: str | None, options: Options) -> None:
+    """The person's new limits and words, on the disk before the model hears them."""
+    if options.budget:
+        given = merged({}, parse_budget(options.budget))
+        wanted = {key: given[key] for key in parse_budget(options.budget)}
+        run.append("amend", {"what": "budget", "target": "run", "value": wanted, "by": "user", "why": "flag"})
+    if message is not None:
+        run.append("user.say", {"text": run.log.fit(message), "by": "user"})
+        run.log.sync()
+
+
+def _resume_skill(
+    world: World, catalog: Catalog, folder: Path, path: Path, start: dict[str, Any], options: Options
+) -> Session:
+    skill = find(catalog, str(path.parent))
+    resolved = usable(catalog, skill)
+    kit = skill_kit(resolved)
+    changes = changed_pins(start.get("digests") or {}, pins(tool_pins(kit.tools), resolved))
+    said = options.model or (start["model"]["ref"], start["model"]["source"])
+    if said[0] != start["model"]["ref"]:
+        changes.append({"what": "model", "from": start["model"]["ref"], "to": said[0]})
+    if changes and not options.accept_changes:
+        refuse_changes(changes, folder.name)
+    ref = resolve_model(said[0], source=said[1], skill=skill)
+    values = {k: tuple(v) if isinstance(v, list) else v for k, v in (start.get("inputs") or {}).items()}
+    model = open_for(catalog, ref, skill, str(start.get("goal") or ""), values)
+    run = reopen(world, catalog.project, folder, kit, rules_of(kit, options), "user", changes)
+    return _skill_session(run, catalog, resolved, ref, model)
+
+
+def _resume_other(
+    world: World, catalog: Catalog, folder: Path, path: Path, start: dict[str, Any], options: Options
+) -> Session:
+    tool = read_tool(path, str(start["skill"]))
+    kit, pipeline = Toolset({tool.name: tool}, listed=(tool.name,)), None
+    if tool.pipeline:
+        tool, kit, pipeline = load_pipeline(catalog, path)
+    digests = {"skill": file_pin(tool.path) if tool.pipeline else "", "tools": tool_pins(kit.tools)}
+    changes = changed_pins(start.get("digests") or {}, digests)
+    if changes and not options.accept_changes:
+        refuse_changes(changes, folder.name)
+    run = reopen(world, catalog.project, folder, kit, rules_of(kit, options), "user", changes)
+    if pipeline is not None:
+        return _pipeline_session(run, catalog, path, pipeline)
+    return _tool_session(run, catalog, tool, [str(w) for w in start["inputs"].get("args") or ()])

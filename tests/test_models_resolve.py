@@ -1,0 +1,84 @@
+"""Model strings: what each means, what is nearest to one that means nothing, and what is taken when none is given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.errors import HarnessError, NoModelError
+from harness.models import ModelRef
+from harness.models.none import NoModel
+from harness.models.resolve import open_model, resolve
+from harness.models.scripted import Scripted
+from harness.skills import Root, Skill
+
+
+def skill(pipeline: str | None = None) -> Skill:
+    folder = Path("skills/oncall-triage")
+    return Skill("oncall-triage", folder, folder / "SKILL.md", Root(Path("skills"), None, "project"), pipeline=pipeline)
+
+
+def test_strings_that_mean_something() -> None:
+    assert resolve("scripted:a/b:c.yaml", source="flag", skill=None) == ModelRef("scripted", "a/b:c.yaml", "flag")
+    assert resolve("none", source="user", skill=skill("triage")) == ModelRef("none", "", "user")
+    assert resolve("none", source="flag", skill=skill("triage")).text == "none"
+    assert resolve("scripted:x", source="flag", skill=None).text == "scripted:x"
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "fix"),
+    [
+        ("non", "the model 'non' has no scheme; nearest: none", "write none"),
+        ("scripted", "scripted: names no file", "write scripted:FILE"),
+        ("scripted:", "scripted: names no file", "write scripted:FILE"),
+        ("good.yaml", "the model 'good.yaml' has no scheme; nearest: scripted:good.yaml", "write scripted:good.yaml"),
+        ("scriptd:x", "unknown model scheme 'scriptd' in 'scriptd:x'; nearest: scripted:x", "write scripted:x"),
+        ("gpt", "the model 'gpt' has no scheme", "write one of scripted:FILE, none"),
+        ("exotic:gpt", "unknown model scheme 'exotic' in 'exotic:gpt'", "write one of scripted:FILE, none"),
+        ("none:x", "none takes no name: 'none:x'", "write none"),
+        ("", "the model '' has no scheme", "write one of scripted:FILE, none"),
+    ],
+)  # fmt: skip
+def test_strings_that_mean_nothing(text: str, message: str, fix: str) -> None:
+    with pytest.raises(HarnessError) as caught:
+        resolve(text, source="HARNESS_MODEL", skill=None)
+    assert (caught.value.message, caught.value.fix, caught.value.where) == (message, fix, "HARNESS_MODEL")
+    assert caught.value.exit_code == 2
+
+
+def test_none_without_a_pipeline_is_a_usage_error() -> None:
+    with pytest.raises(HarnessError, match="oncall-triage has none") as caught:
+        resolve("none", source="flag", skill=skill())
+    assert caught.value.exit_code == 2
+
+
+def test_nothing_given_takes_the_pipeline() -> None:
+    """Case 1, the part without providers."""
+    assert resolve(None, source="", skill=skill("triage")) == ModelRef("none", "", "auto")
+
+
+def test_nothing_given_and_no_pipeline_lists_the_ways() -> None:
+    with pytest.raises(NoModelError) as caught:
+        resolve(None, source="", skill=skill())
+    assert caught.value.exit_code == 4
+    assert "-m scripted:FILE" in caught.value.fix
+    assert "-m none" in caught.value.fix
+
+
+def test_opening(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text("harness-script: 1\nreplies: [{text: x}]\n")
+    ref = resolve("scripted:s.yaml", source="flag", skill=None)
+    model = open_model(ref, folder=tmp_path, skill=skill())
+    assert isinstance(model, Scripted)
+    assert model.ref == ref
+    triage = skill("triage")
+    nobody = open_model(resolve(None, source="", skill=triage), folder=tmp_path, skill=triage, args=("x",))
+    assert isinstance(nobody, NoModel)
+    assert (nobody.pipeline, nobody.args, nobody.ref.source) == ("triage", ("x",), "auto")
+
+
+def test_a_missing_script_is_named(tmp_path: Path) -> None:
+    with pytest.raises(HarnessError) as caught:
+        open_model(ModelRef("scripted", "no.yaml"), folder=tmp_path, skill=skill())
+    assert caught.value.where == str(tmp_path / "no.yaml")
