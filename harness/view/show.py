@@ -1,58 +1,32 @@
-"""A run as text from its events alone: tree, answer, verdicts, spending, what waits; one event; the graph.
+"""A run as text from its events alone: tree, answer, verdicts, spending, what waits; and one event whole.
 
-Writes nothing and draws nothing: every function returns text. Children are shown as far as their events are given.
+Writes nothing and draws nothing: every function returns text. Child runs are shown as far as the tree has them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from harness.view import Event, Reader
 from harness.view.closing import first_line, last_lines
-from harness.view.fold import abandon, apply
+from harness.view.fold import abandon
 from harness.view.results import fetch
 from harness.view.rows import Run, Tree, failing
-from harness.view.text import STATE_STYLE, Glyphs, Line, ansi, escape, fit, json_text, one_line, painter, wrap
-from harness.view.tree import Look, Stages, turn_lines, turns
-
-Child = tuple[str, Sequence[Event]]
-"""A child run's folder name and its events."""
+from harness.view.text import STATE_STYLE, Line, ansi, escape, fit, json_text, one_line, wrap
+from harness.view.tree import Look, turn_lines, turns
 
 
-def tree_of(events: Iterable[Event], run: str, children: Iterable[Child] = (), owned: bool = False) -> Tree:
-    """The tree of a run and its children. `owned`: a process has the run; else what is open is shown as stopped."""
-    tree = Tree()
-    for event in events:
-        apply(tree, event, run, 0)
-    for name, inner in children:
-        for event in inner:
-            apply(tree, event, name, 1)
+def show(tree: Tree, look: Look, colour: bool = False, owned: bool = False) -> str:
+    """The whole view of a run. A `look` without width (a pipe) cuts nothing; `owned` False: no process has the run."""
+    run = tree.main
     if not owned:
         for each in tree.runs.values():
             if each.end is None and each.park is None:
                 abandon(each)
-    return tree
-
-
-def show(
-    events: Sequence[Event],
-    run: str,
-    read: Reader,
-    glyphs: Glyphs,
-    width: int | None = None,
-    colour: bool = False,
-    owned: bool = False,
-    children: Iterable[Child] = (),
-    stages: Stages | None = None,
-) -> str:
-    """The whole view of one run. `width` None (a pipe) cuts nothing; `owned` False: no process has the run."""
-    tree = tree_of(events, run, children, owned)
-    look = Look(width, glyphs, read, tree.main.at, stages=stages)
-    head = first_line(tree.main, glyphs, width)
-    parts = [[ansi(((head, "bold"),), colour)], _goal(tree.main, look), _tree(tree, look, colour)]
-    parts += [_answer(tree.main, look), _verdict(tree.main, look, colour)]
-    parts.append(last_lines(tree, glyphs, width, owned))
+    head: Line = ((first_line(run, look.glyphs, look.width), "bold"),)
+    parts = [[ansi(head, colour)], _goal(run, look), _tree(tree, look, colour), _answer(run, look)]
+    parts += [_verdict(run, look, colour), last_lines(tree, look.glyphs, look.width, owned)]
     return "\n".join("\n".join(part) for part in parts if part) + "\n"
 
 
@@ -62,11 +36,11 @@ def _goal(run: Run, look: Look) -> list[str]:
 
 
 def _labelled(label: str, text: str, look: Look) -> list[str]:
-    """`label: text`, wrapped on a terminal; a text of several lines stands indented below its label."""
-    lines = wrap(escape(text.strip()), (look.width or 10_000) - 2)
+    """`label: text`, wrapped on a terminal; a text of several lines stands below its label, ready to be copied."""
+    lines = wrap(escape(text.strip()), look.width or 10_000)
     if len(lines) == 1 and len(label) + len(lines[0]) + 2 <= (look.width or 10_000):
         return [f"{label}: {lines[0]}"]
-    return [f"{label}:", *(f"  {line}" for line in lines)]
+    return [f"{label}:", *lines]
 
 
 def _tree(tree: Tree, look: Look, colour: bool) -> list[str]:
@@ -79,12 +53,10 @@ def _tree(tree: Tree, look: Look, colour: bool) -> list[str]:
 def _answer(run: Run, look: Look) -> list[str]:
     """The answer of a run that passed; of another the one proposed last, said to be not accepted."""
     ended = run.end or {}
-    accepted = ended.get("stop") == "passed"
-    value = ended.get("answer") if accepted else ended.get("unaccepted") or (run.verdict or {}).get("answer")
-    text = fetch(value, run.name, look.read) if value is not None else None
-    if not text:
+    text = fetch(ended.get("answer") or (run.verdict or {}).get("answer"), run.name, look.read)
+    if not text or not text.strip():
         return []
-    return _labelled("answer" if accepted else "not accepted", text, look)
+    return _labelled("answer" if ended.get("stop") == "passed" else "not accepted", text, look)
 
 
 def _verdict(run: Run, look: Look, colour: bool) -> list[str]:
@@ -109,24 +81,17 @@ def _mark(look: Look, state: str, words: str) -> Line:
     return fit(line, look.width, look.glyphs.cut) if look.width is not None else line
 
 
-def show_event(events: Iterable[Event], seq: int, run: str, folder: str, read: Reader) -> str | None:
-    """One event whole, texts unfolded, then the folder of its operation; None when there is no such number."""
-    for event in events:
-        if event["seq"] == seq:
-            return _event_text(event, run, folder, read)
-    return None
-
-
-def _event_text(event: Event, run: str, folder: str, read: Reader) -> str:
+def event_text(event: Event, folder: Path, read: Reader) -> str:
+    """One event whole, its texts as lines, then the folder of its attempt if there is one. Escaped."""
     data = dict(event["data"])
-    texts = {key: text for key, value in data.items() if (text := _long_text(value, run, read)) is not None}
+    texts = {key: text for key, value in data.items() if (text := _long_text(value, folder.name, read)) is not None}
     head = {key: value for key, value in event.items() if key not in ("data", "crc")}
-    shown = {**head, "data": {key: value for key, value in data.items() if key not in texts}}
-    lines = [json_text(shown, indent=2)]
+    lines = [json_text({**head, "data": {key: value for key, value in data.items() if key not in texts}}, indent=2)]
     for key, text in texts.items():
         lines += [f"{one_line(key)}:", *(f"  {line}" for line in escape(text).rstrip("\n").split("\n"))]
-    if "op" in event:
-        lines.append(f"folder: {one_line(folder)}/ops/{event['op']}/{data.get('try') or 1}")
+    attempt = folder / "ops" / str(event.get("op")) / str(data.get("try") or 1)
+    if attempt.is_dir():
+        lines.append(f"folder: {one_line(str(attempt))}")
     return "\n".join(lines) + "\n"
 
 
@@ -135,31 +100,3 @@ def _long_text(value: Any, run: str, read: Reader) -> str | None:
     if isinstance(value, dict) and "blob" in value:
         return fetch(value, run, read)
     return value if isinstance(value, str) and "\n" in value else None
-
-
-def show_graph(
-    layers: Sequence[Sequence[str]],
-    states: Mapping[str, str],
-    glyphs: Glyphs,
-    needs: Mapping[str, Sequence[str]] | None = None,
-    colour: bool = False,
-) -> str:
-    """Layers of names with their states (`ok failed stale waiting …`), one line a name: `1  ✓ check-pods  ok`."""
-    paint = painter(colour)
-    size = max((len(name) for layer in layers for name in layer), default=0)
-    lines = []
-    for number, layer in enumerate(layers, 1):
-        for at, name in enumerate(layer):
-            state = states.get(name, "new")
-            known = state if state in STATE_STYLE else "new"
-            after = ", ".join((needs or {}).get(name, ()))
-            words = "not yet" if state == "new" else state
-            line = f"{number if at == 0 else '':>2}  {paint(glyphs.mark(known), STATE_STYLE[known])} "
-            line += one_line(name).ljust(size) + f"  {one_line(words)}"
-            lines.append(line + (f"  {glyphs.source} {one_line(after)}" if after else ""))
-    return "\n".join(lines) + "\n" if lines else ""
-
-
-def states(tree: Tree) -> dict[str, str]:
-    """The newest state of each tool or stage of the top run, by name."""
-    return {row.name: row.state for _, row in sorted(tree.main.rows.items()) if row.verb in ("run", "stage", "verify")}
