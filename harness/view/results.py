@@ -55,7 +55,8 @@ def detail(row: Row, run: Run, read: Reader, glyphs: Glyphs, narrow: bool = Fals
     if row.state == "failed":
         return one_line(_bad(row))
     if row.state in ("refused", "skipped"):
-        return one_line(" ".join(part for part in (row.code, "; ".join(row.reasons)) if part))
+        code = row.code if row.state == "refused" else ""
+        return one_line(" ".join(part for part in (code, "; ".join(row.reasons)) if part))
     if row.state == "waiting":
         return "waits for your answer" if row.verb in ("ask", "finish") else "waits for your approval"
     if row.state == "running":

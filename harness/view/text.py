@@ -116,20 +116,21 @@ def wrap(text: str, columns: int, indent: str = "") -> list[str]:
 
 
 def _fold(paragraph: str, columns: int) -> list[str]:
-    lines, line = [], ""
+    lines: list[str] = []
+    line: str | None = None  # blanks at the start are words too, and stay
     for word in paragraph.split(" "):
-        joined = f"{line} {word}" if line else word
+        joined = word if line is None else f"{line} {word}"
         if width(joined) <= columns:
             line = joined
             continue
-        if line:
+        if line and line.strip():
             lines.append(line)
         while width(word) > columns:
             head = _head(word, columns) or word[0]
             lines.append(head)
             word = word[len(head) :]
         line = word
-    return [*lines, line]
+    return [*lines, line or ""]
 
 
 def columns(
