@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import sys
 import time
@@ -19,12 +18,15 @@ from harness.errors import HarnessError
 from harness.events.log import follow as read_events
 from harness.runs.begin import peek
 from harness.runs.find import find_run
-from harness.view.closing import first_line, last_lines, stop_of
+from harness.view.closing import stop_of
+from harness.view.fold import apply
 from harness.view.mode import current
 from harness.view.results import fetch
-from harness.view.rows import Run, Tree, apply
-from harness.view.text import ansi, escape, glyphs
-from harness.view.tree import Look, turn_lines, turns
+from harness.view.rows import Run, Tree
+from harness.view.show import event_text
+from harness.view.show import show as show_tree
+from harness.view.text import escape, glyphs
+from harness.view.tree import Look
 
 MOST_DEPTH = 3
 PAUSE = 0.3
@@ -105,19 +107,8 @@ def print_run(said: Globals, at: Place, folder: Path) -> int:
         print_json(as_object(at, folder, tree.main, owned))
         return 0
     mode = current(flags(said))
-    signs = glyphs(mode.glyphs)
-    look = Look(mode.out_width, signs, reader(at), now=time.time())
-    print(first_line(tree.main, signs, mode.out_width))
-    for turn in turns(tree.main):
-        for line in turn_lines(tree, tree.main, turn, look, whole=True):
-            print(ansi(line, mode.out_colour))
-    ended = tree.main.end or {}
-    text = fetch(ended.get("answer"), folder.name, look.read)
-    if text:
-        print(f"\n{'not accepted' if ended.get('unaccepted') else 'answer'}:\n{escape(text.rstrip())}")
-    print()
-    for text in last_lines(tree, signs, mode.out_width, owned):
-        print(text)
+    look = Look(mode.out_width, glyphs(mode.glyphs), reader(at), now=time.time())
+    print(show_tree(tree, look, mode.out_colour, owned), end="")
     print(f"folder: {escape(str(folder))}")
     return 0
 
@@ -152,10 +143,7 @@ def print_event(folder: Path, number: str) -> int:
     if not (number.isascii() and number.isdigit() and 1 <= int(number[:9]) <= len(events)):
         raise HarnessError(f"{folder.name} has no event {number}", f"give a number from 1 to {len(events)}")
     event = events[int(number) - 1]
-    print(json.dumps(event, indent=2))
-    attempts = folder / "ops" / str(event.get("op"))
-    if attempts.is_dir():
-        print(attempts)
+    print(event_text(event, folder, lambda run, sha: (folder / "blobs" / sha).read_bytes()), end="")
     return 0
 
 
