@@ -21,7 +21,8 @@ from harness.executor import Cancel
 from harness.loop.ending import evidence, spent_of
 from harness.loop.run import Stop, World
 from harness.runs.children import read_state
-from harness.runs.session import Options, Session
+from harness.runs.flags import Options
+from harness.runs.session import Session
 from harness.view.mode import Mode, current
 
 UNASKED = 128 + signal.SIGINT

@@ -94,7 +94,7 @@ def _at_terminal(said: Globals, at: Place, target: Waiting, resume: bool) -> int
     request: dict[str, Any] = {
         "run": target.folder.name, "op": op.n, "skill": target.state.start.get("skill", ""), "tool": op.tool,
         "effect": op.effect, "path": op.tool, "argv": list(op.argv or ()), "cwd": str(at.project),
-        "digest": op.digest or "", "reasons": list(op.reasons), "turn": op.turn, "number": 1, "of": 1,
+        "digest": op.digest or "", "reasons": list(op.reasons), "turn": op.turn, "n": 1, "of": 1,
     }  # fmt: skip
     answer = Terminal(Quiet(), mode).approve(request, lambda: False)
     if answer.verdict == "allow":

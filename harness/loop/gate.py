@@ -150,5 +150,5 @@ def shown(run: Run, op: Operation, position: Mapping[str, int]) -> dict[str, Any
     return {
         "run": run.name, "op": op.n, "skill": run.state.start.get("skill", ""), "tool": op.tool, "effect": op.effect,
         "path": str(tool.path) if tool else op.tool, "argv": list(op.argv or ()), "cwd": str(Path(run.project)),
-        "digest": op.digest or "", "reasons": list(op.reasons), "turn": op.turn, **position,
+        "digest": op.digest or "", "level": "none", "reasons": list(op.reasons), "turn": op.turn, **position,
     }  # fmt: skip

@@ -143,7 +143,7 @@ def ask_people(run: Run) -> None:
     waiting = inbox.approvals(run) if ask is not None else []
     for position, op in enumerate(waiting, 1):
         assert ask is not None
-        said = ask.approve(shown(run, op, {"number": position, "of": len(waiting)}), lambda: inbox.has_word(run.folder))
+        said = ask.approve(shown(run, op, {"n": position, "of": len(waiting)}), lambda: inbox.has_word(run.folder))
         if said.verdict == "quit":
             run.world.cancel.level = max(1, run.world.cancel.level)
         if said.verdict not in ("allow", "deny"):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness import pipeline as pipelines
-from harness.errors import HarnessError, near_text
+from harness.errors import HarnessError
 from harness.events.fold import fold
 from harness.events.log import follow
 from harness.events.state import State
@@ -20,7 +19,6 @@ from harness.models import Model, ModelRef
 from harness.models.resolve import open_model
 from harness.models.resolve import resolve as resolve_model
 from harness.policy.budget import merged, parse_budget
-from harness.policy.decide import Rules
 from harness.runs.begin import (
     Order,
     begin,
@@ -33,6 +31,7 @@ from harness.runs.begin import (
     transcript_of,
 )  # fmt: skip
 from harness.runs.children import Family
+from harness.runs.flags import Options, rules_of
 from harness.runs.kit import file_pin, file_places, find_tool, pipeline_kit, skill_kit, skill_places, tool_pins
 from harness.skills import Resolved, Skill
 from harness.skills.body import substitute
@@ -42,21 +41,6 @@ from harness.skills.names import find
 from harness.tools import Tool, Value
 from harness.tools.arguments import canonical, check_inputs, parse, refusal
 from harness.tools.header import read_tool
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What a person's flags say of one run. `model` is (string, where it was said) or None for the automatic choice."""
-
-    model: tuple[str, str] | None = None
-    budget: str = ""
-    allow: tuple[str, ...] = ()
-    deny: tuple[str, ...] = ()
-    accept_changes: bool = False
-
-    def without_model(self) -> Options:
-        """The same for a run that goes on with the model it began with."""
-        return replace(self, model=None)
 
 
 @dataclass(slots=True)
@@ -136,44 +120,6 @@ def pipeline_args(tool: Tool, goal: str, values: Mapping[str, Value]) -> tuple[s
     known = {parameter.name: given[parameter.name] for parameter in tool.parameters if parameter.name in given}
     defaults, _ = parse(tool, [])
     return canonical(tool, {**defaults, **known})
-
-
-def rules_of(kit: Toolset, options: Options) -> Rules:
-    """`--allow 'TOOL --opt=value'` and `--deny TOOL` as rules. Raises HarnessError for a name that is no tool."""
-    known = [*kit.tools, *kit.workers]
-    for name in (*options.deny, *(shlex_words(text)[0] for text in options.allow)):
-        if name not in known:
-            fix = f"name one of: {' '.join(known)}"
-            raise HarnessError(f"{name} is no tool of this run{near_text(name, known)}", fix)
-    return Rules(tuple(_allow(kit, text) for text in options.allow), frozenset(options.deny))
-
-
-def shlex_words(text: str) -> list[str]:
-    """POSIX words, nothing expanded. Raises HarnessError."""
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        fix = "quote it as in a shell: --allow 'TOOL --opt=value'"
-        raise HarnessError(f"--allow {text!r}: {error}", fix) from error
-    if not words:
-        raise HarnessError("--allow names no tool", "write --allow 'TOOL --opt=value'")
-    return words
-
-
-def _allow(kit: Toolset, text: str) -> tuple[str, dict[str, tuple[str, ...]]]:
-    name, *words = shlex_words(text)
-    tool = kit.tools.get(name)
-    if tool is None or not tool.declared:
-        return name, {"args": tuple(words)} if words else {}
-    where: dict[str, tuple[str, ...]] = {}
-    options = {p.name for p in tool.parameters if p.kind != "arg"}
-    for word in words:
-        option, equals, value = word.removeprefix("--").partition("=")
-        if not word.startswith("--") or option not in options:
-            what = f"--allow {text!r}: {word} is no option of {name}{near_text(option, options)}"
-            raise HarnessError(what, "write it as --opt=value")
-        where[option] = (*where.get(option, ()), value if equals else "true")
-    return name, where
 
 
 def _skill_session(run: Run, catalog: Catalog, resolved: Resolved, ref: ModelRef, model: Model) -> Session:

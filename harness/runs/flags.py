@@ -1,0 +1,63 @@
+"""What a person's flags say of one run: its model, its limits, calls that may run and tools that may not."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, replace
+
+from harness.errors import HarnessError, near_text
+from harness.loop.run import Toolset
+from harness.policy.decide import Rules
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a person's flags say of one run. `model` is (string, where it was said) or None for the automatic choice."""
+
+    model: tuple[str, str] | None = None
+    budget: str = ""
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    accept_changes: bool = False
+
+    def without_model(self) -> Options:
+        """The same for a run that goes on with the model it began with."""
+        return replace(self, model=None)
+
+
+def rules_of(kit: Toolset, options: Options) -> Rules:
+    """`--allow 'TOOL --opt=value'` and `--deny TOOL` as rules. Raises HarnessError for a name that is no tool."""
+    known = [*kit.tools, *kit.workers]
+    for name in (*options.deny, *(shlex_words(text)[0] for text in options.allow)):
+        if name not in known:
+            fix = f"name one of: {' '.join(known)}"
+            raise HarnessError(f"{name} is no tool of this run{near_text(name, known)}", fix)
+    return Rules(tuple(_allow(kit, text) for text in options.allow), frozenset(options.deny))
+
+
+def shlex_words(text: str) -> list[str]:
+    """POSIX words, nothing expanded. Raises HarnessError."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        fix = "quote it as in a shell: --allow 'TOOL --opt=value'"
+        raise HarnessError(f"--allow {text!r}: {error}", fix) from error
+    if not words:
+        raise HarnessError("--allow names no tool", "write --allow 'TOOL --opt=value'")
+    return words
+
+
+def _allow(kit: Toolset, text: str) -> tuple[str, dict[str, tuple[str, ...]]]:
+    name, *words = shlex_words(text)
+    tool = kit.tools.get(name)
+    if tool is None or not tool.declared:
+        return name, {"args": tuple(words)} if words else {}
+    where: dict[str, tuple[str, ...]] = {}
+    options = {p.name for p in tool.parameters if p.kind != "arg"}
+    for word in words:
+        option, equals, value = word.removeprefix("--").partition("=")
+        if not word.startswith("--") or option not in options:
+            what = f"--allow {text!r}: {word} is no option of {name}{near_text(option, options)}"
+            raise HarnessError(what, "write it as --opt=value")
+        where[option] = (*where.get(option, ()), value if equals else "true")
+    return name, where
