@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import sys
 import time
 from pathlib import Path
@@ -14,10 +12,10 @@ import typer
 from harness.cli.options import Globals, globals_of, manual
 from harness.cli.output import flags, print_json
 from harness.cli.place import Place, catalog, place, runs_dir
-from harness.errors import HarnessError
-from harness.events.log import follow as read_events
-from harness.runs.begin import peek
+from harness.errors import HarnessError, JournalError
+from harness.events.scan import scan
 from harness.runs.find import find_run
+from harness.runs.list import is_owned
 from harness.view.closing import stop_of
 from harness.view.fold import apply
 from harness.view.mode import current
@@ -53,7 +51,6 @@ def show(
         raise HarnessError("--event, --graph, --mermaid and -F are four views", "give one of them")
     at = place(said)
     folder = find_run(runs_dir(at), name)
-    peek(folder)
     if event is not None:
         return print_event(folder, event)
     if graph or mermaid:
@@ -66,6 +63,18 @@ def show(
         sys.stdout.buffer.write((folder / "events.jsonl").read_bytes())
         return 0
     return print_run(said, at, folder)
+
+
+def read_events(folder: Path) -> tuple[dict[str, Any], ...]:
+    """The events of a journal that somebody else may be writing. Raises JournalError where they cannot be read."""
+    try:
+        events = scan((folder / "events.jsonl").read_bytes(), folder, blobs=False).events
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise JournalError(f"the run cannot be read: {reason}", "look at its folder", str(folder)) from error
+    if not events or events[0]["kind"] != "run.start":
+        raise JournalError("this run never started", "start it again; its folder may be deleted", str(folder))
+    return events
 
 
 def load_tree(folder: Path) -> Tree:
@@ -83,21 +92,6 @@ def add(tree: Tree, folder: Path, depth: int) -> None:
         child = folder.parent / str(row.child)
         if row.child and (child / "events.jsonl").is_file():
             add(tree, child, depth + 1)
-
-
-def is_owned(folder: Path) -> bool:
-    """Whether some process works on the run: it holds the lock as long as it lives."""
-    try:
-        descriptor = os.open(folder / "lock", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
 
 
 def print_run(said: Globals, at: Place, folder: Path) -> int:
