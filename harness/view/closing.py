@@ -41,7 +41,7 @@ def first_line(run: Run, glyphs: Glyphs, columns: int | None = None) -> str:
 def limits(budget: dict[str, Any]) -> list[str]:
     """A budget in words, the two that matter most: money and turns."""
     words = []
-    if budget.get("usd") is not None:
+    if budget.get("usd") not in (None, "none"):
         words.append(f"${float(budget['usd']):.2f}")
     if budget.get("turns") is not None:
         words.append(plural(int(budget["turns"]), "turn"))
