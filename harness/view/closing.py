@@ -65,7 +65,8 @@ def last_lines(tree: Tree, glyphs: Glyphs, columns: int | None = None, owned: bo
     if stop in ("passed", "running"):
         return [_account(tree, stop, show, glyphs, columns)]
     lines = [_account(tree, stop, "", glyphs, columns)]
-    lines += wrap(one_line(meaning(run, stop)), columns or 10_000, "  ")
+    for line in meaning(run, stop).split("\n"):
+        lines += wrap(one_line(line), columns or 10_000, "  ")
     return lines + [f"  next: {one_line(command)}" for command in next_commands(tree, stop)]
 
 
@@ -91,7 +92,7 @@ def meaning(run: Run, stop: str) -> str:
     ended = run.end or run.park or {}
     if stop == "budget" and ended.get("limit"):
         return f"the budget is used up: {ended['limit']}"
-    if stop == "error" and ended.get("error"):
+    if ended.get("error") and stop != "passed":
         return str(ended["error"])
     hint = str(ended.get("hint") or "")
     if hint and not hint.startswith("harness "):
