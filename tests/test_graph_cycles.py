@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -49,5 +50,5 @@ def test_a_cycle_of_any_edges_is_named_before_anything_starts(edges: list[tuple[
             ring = [words.split()[0].strip(",;:") for words in named]
             assert ring[0] == ring[-1] and len(ring) > 2
             known = {(target, need) for target, need, _ in edges}
-            assert all(pair in known for pair in zip(ring, ring[1:], strict=False))
+            assert all(pair in known for pair in itertools.pairwise(ring))
         assert project.io.spawned == [] and not list((project.path / ".harness").rglob("events.jsonl"))

@@ -30,14 +30,14 @@ class Tape:
         self.add("run.start", {"run": "r", "skill": "s", "goal": "", "inputs": {}, "budget": {}})
 
     def add(self, kind: str, data: dict[str, Any], op: int = 0) -> None:
-        event = {"v": 1, "seq": next(self._seq), "epoch": 1, "at": at_text(EPOCH + self.now), "kind": kind, "data": data}
-        apply(self.state, event | ({"op": op} if op else {}))
+        event = {"v": 1, "seq": next(self._seq), "epoch": 1, "at": at_text(EPOCH + self.now), "kind": kind}
+        apply(self.state, event | {"data": data} | ({"op": op} if op else {}))
 
     def ground(self) -> Ground:
-        return Ground(self.state, EPOCH + self.now, self.intact, values)
+        return Ground(self.state, EPOCH + self.now, self.file_of, values)
 
-    def intact(self, receipt: Receipt) -> bool:
-        return not any(path in self.changed for path, _ in receipt.artifacts)
+    def file_of(self, receipt: Receipt) -> str:
+        return next((path for path, _ in receipt.artifacts if path in self.changed), "")
 
     def unmet(self, tool: str, *argv: str) -> list[str]:
         return [missing.text() for missing in unmet(self.ground(), self.graph, tool, values(tool, argv))]
@@ -125,9 +125,9 @@ def test_a_file_that_changes_and_comes_back() -> None:
     tape.run("a", artifacts=[{"path": "clusters.csv", "sha256": "1"}])
     tape.run("b")
     tape.changed.add("clusters.csv")
-    assert tape.why("a") == "a: a file it named changed"
-    assert tape.why("b") == "b ← a: a file it named changed"
-    assert tape.unmet("b") == ["a: a file it named changed"]
+    assert tape.why("a") == "a: clusters.csv changed"
+    assert tape.why("b") == "b ← a: clusters.csv changed"
+    assert tape.unmet("b") == ["a: clusters.csv changed"]
     tape.changed.clear()
     assert (tape.why("a"), tape.why("b")) == (None, None)
 
@@ -136,7 +136,8 @@ def test_a_failure_takes_the_slot_and_a_refusal_by_the_tool_does_not() -> None:
     tape = Tape("b: a")
     tape.run("a")
     tape.run("b")
-    for name, code in (("INVALID_INPUT", 2), ("RETRYABLE", 75), ("NEEDS_AUTH", 77), ("MISCONFIGURED", 78), ("TIMEOUT", 124)):
+    kept = {"INVALID_INPUT": 2, "RETRYABLE": 75, "NEEDS_AUTH": 77, "MISCONFIGURED": 78, "TIMEOUT": 124}
+    for name, code in kept.items():
         tape.run("a", exit=code, error_class=name)
         assert tape.why("b") is None, name
     for name, code in (("FAILED", 1), ("CONFLICT", 73)):
@@ -219,11 +220,11 @@ def test_tools_that_call_each_other_in_layers_are_judged_once_each() -> None:
         tape.run(f"t{n}.1")
     looked: list[int] = []
 
-    def intact(receipt: Receipt) -> bool:
+    def changed(receipt: Receipt) -> str:
         looked.append(receipt.op)
-        return True
+        return ""
 
-    ground = Ground(tape.state, EPOCH, intact, values)
+    ground = Ground(tape.state, EPOCH, changed, values)
     assert is_fresh(ground, tape.state.receipts[40])
     assert len(looked) < 100
 
@@ -279,7 +280,7 @@ class Oracle:
         for one in reversed(self.ran):
             if one["tool"] != need.name or (need.options and one["value"] != value):
                 continue
-            if need.kind == "ended" or (need.kind == "once" and one["ok"]) or (need.kind == "fresh" and self.fresh(one, now)):
+            if {"ended": True, "once": one["ok"], "fresh": self.fresh(one, now)}[need.kind]:
                 return one
         return None
 
@@ -289,7 +290,8 @@ class Oracle:
     def run(self, tool: str, value: str, ok: bool, result: str, ttl: float, now: float) -> None:
         found = [self.satisfying(need, value, now) for need in self.graph.needs(tool) if need.kind == "fresh"]
         needs = [one for one in found if one is not None]
-        self.ran.append({"tool": tool, "value": value, "ok": ok, "result": result, "ttl": ttl, "at": now, "needs": needs})
+        one = {"tool": tool, "value": value, "ok": ok, "result": result, "ttl": ttl, "at": now, "needs": needs}
+        self.ran.append(one)
 
 
 @settings(max_examples=150, deadline=None)
@@ -316,7 +318,7 @@ def test_nothing_starts_early_and_nothing_waits_in_vain(graph: Graph, steps: lis
 @settings(max_examples=100, deadline=None)
 @given(graphs(), st.randoms(use_true_random=False))
 def test_any_order_of_proposals_ends_with_everything_done(graph: Graph, chance: Any) -> None:
-    """Proposing every tool again and again, each time in another order, starts each after its needs, and all of them."""
+    """Proposing every tool again and again, each time in another order, starts all, each after its needs."""
     tape, order = Tape(graph), []
     while len(order) < len(TOOLS):
         before = len(order)

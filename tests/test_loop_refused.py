@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -105,10 +106,10 @@ def test_help_is_answered_from_the_header_of_a_waiting_tool_too(project: Project
 
 def test_the_fourth_level_of_runs_is_refused(project: Project) -> None:
     names = ["one", "two", "three", "four", "five"]
-    for name, below in zip(names, names[1:], strict=False):
+    for name, below in itertools.pairwise(names):
         project.skill(name, tools=below)
     project.skill("five", tools="look")
-    down = {name: [reply(call(below, "go")), finish()] for name, below in zip(names[1:], names[2:], strict=False)}
+    down = {name: [reply(call(below, "go")), finish()] for name, below in itertools.pairwise(names)}
     ran = project.run([reply(call("two", "go")), finish()], name="one", **down)
     assert ran.stop.name == "passed"
     runs = sorted(p.name.split("-")[1] for p in (project.path / ".harness" / "runs").iterdir())

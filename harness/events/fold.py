@@ -137,7 +137,6 @@ def _decide(state: State, data: dict[str, Any], n: int) -> None:
     op = state.ops.get(n) or _open_decided(state, n, data)
     if data.get("inbox"):
         state.inbox.add(data["inbox"])
-    first = op.verdict is None
     op.verdict, op.code, op.reasons = data["verdict"], data.get("code"), tuple(data.get("reasons") or ())
     if "argv" in data:
         op.argv = _argv(data["argv"])
@@ -146,7 +145,8 @@ def _decide(state: State, data: dict[str, Any], n: int) -> None:
     if data.get("via"):
         op.approved_by = data.get("by")
         state.strikes, state.progress = 0, True
-    if op.verdict == "allow" and (first or op.approved_by) and op.role != "verify":
+    if op.verdict == "allow" and not op.counted and op.role != "verify":
+        op.counted = True
         state.spent.calls += 1
         state.spent.effects[op.effect] = state.spent.effects.get(op.effect, 0) + 1
     if op.verdict == "deny":
@@ -185,7 +185,7 @@ def slot_of(op: Operation) -> Slot:
 def _tool_start(state: State, data: dict[str, Any], n: int) -> None:
     op = state.ops[n]
     op.attempt, op.attempt_open, op.attempt_epoch = data.get("try", 1), True, state.epoch
-    op.role, op.child = data.get("role", "call"), data.get("child")
+    op.role, op.child, op.file = data.get("role", "call"), data.get("child"), data.get("file", "")
     op.tool = data.get("tool", op.tool)
     op.needs = tuple(data.get("needs") or ())
     op.started_at = state.at
@@ -216,6 +216,8 @@ def _add_spent(state: State, child: dict[str, Any]) -> None:
     state.spent.tokens_out += child.get("tokens_out", 0)
     state.spent.nanos += child.get("nanos", 0)
     state.spent.unpriced += child.get("unpriced", 0)
+    for effect, count in (child.get("effects") or {}).items():
+        state.spent.effects[effect] = state.spent.effects.get(effect, 0) + count
 
 
 def _file(state: State, op: Operation, data: dict[str, Any]) -> None:
@@ -223,7 +225,7 @@ def _file(state: State, op: Operation, data: dict[str, Any]) -> None:
     slot, name = slot_of(op), data.get("class", "OK")
     receipt = Receipt(
         op=op.n, slot=slot, tool=op.tool, argv=op.argv or (), exit=data.get("exit") or 0, error_class=name,
-        result=data.get("result", ""), at=state.at, ttl=data.get("ttl"), needs=op.needs,
+        result=data.get("result", ""), at=state.at, ttl=data.get("ttl"), needs=op.needs, file=op.file,
         artifacts=tuple((a["path"], a["sha256"]) for a in data.get("artifacts") or ()),
     )  # fmt: skip
     state.receipts[op.n] = receipt

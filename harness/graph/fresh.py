@@ -1,4 +1,4 @@
-"""What a receipt stands on, and what that releases. Pure: whether artifacts are unchanged comes in as a function.
+"""What a receipt stands on, and what that releases. Pure: whether files have changed comes in as a function.
 
 Change propagates along receipts, age does not: an expired prerequisite is looked at again before a new step uses it,
 and only another result undoes what was built on it.
@@ -16,21 +16,21 @@ Values = Mapping[str, tuple[str, ...]]
 """Option name → its values as compared: defaults filled in, typed, one item for each value of a repeatable one."""
 
 
-def _always(_: Receipt) -> bool:
-    return True
+def _nothing(_: Receipt) -> str:
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
 class Ground:
     """What freshness is judged on: the state, the time (epoch seconds), the disk, and how an argv reads as values.
 
-    `intact` says whether a receipt's artifacts are as they were; `values` reads a tool's canonical argv. One ground
-    serves one look: what it found out about a receipt is kept, because many others may stand on it.
+    `changed` names a file that a receipt stands on and that is not as it was; `values` reads a canonical argv. One
+    ground serves one look: what it found out about a receipt is kept, because many others may stand on it.
     """
 
     state: State
     now: float
-    intact: Callable[[Receipt], bool] = _always
+    changed: Callable[[Receipt], str] = _nothing
     values: Callable[[str, tuple[str, ...]], Values] = field(default=lambda tool, argv: {})
     holding: dict[int, bool] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -56,7 +56,7 @@ def _holds(ground: Ground, held: Receipt) -> bool:
     """Whether nothing that a slot's success stands on has changed."""
     known = ground.holding.get(held.op)
     if known is None:
-        known = held.slot not in ground.state.stale and ground.intact(held)
+        known = held.slot not in ground.state.stale and not ground.changed(held)
         known = known and all(is_current(ground, ground.state.receipts[n]) for n in held.needs)
         ground.holding[held.op] = known
     return known
@@ -77,8 +77,8 @@ def why_stale(ground: Ground, receipt: Receipt) -> str | None:
 def _why_changed(ground: Ground, receipt: Receipt) -> str | None:
     if receipt.slot in ground.state.stale:
         return f"{receipt.tool} was declared stale"
-    if not ground.intact(receipt):
-        return f"{receipt.tool}: a file it named changed"
+    if path := ground.changed(receipt):
+        return f"{receipt.tool}: {path} changed"
     for n in receipt.needs:
         used = ground.state.receipts[n]
         if not is_current(ground, used):

@@ -60,7 +60,7 @@ class ChildEnd:
     output: bytes
     error_class: str
     why: str
-    spent: Mapping[str, int]
+    spent: Mapping[str, Any]
     hint: str = ""
     ms: int = 0
 
@@ -116,7 +116,7 @@ class Run:
         self.transcript: Transcript | None = None
         self.model: Model | None = None
         self.last_request: dict[str, Any] = {}
-        self.begin_child: Callable[[Run, Operation], ChildEnd] | None = None
+        self.begin_child: Callable[[Run, Operation, Mapping[str, Any]], ChildEnd] | None = None
         self.stage_needs: Callable[[Operation], tuple[int, ...]] = lambda op: ()
         self._seen: dict[str, tuple[tuple[int, int, int], str]] = {}
         log.sinks.append(self._tell)
@@ -159,9 +159,13 @@ class Run:
         if key not in self.state.noted:
             self.append("note", {"why": why, "text": text})
 
+    def active_s(self) -> float:
+        """Active seconds up to now, waits for people left out."""
+        return self.state.spent.active_ms / 1000 + max(0.0, self.log.now() - self.state.at)
+
     def ground(self) -> Ground:
         """What freshness is judged on now, disk included."""
-        return Ground(self.state, max(self.log.now(), self.state.at), self.intact, self.values)
+        return Ground(self.state, max(self.log.now(), self.state.at), self.changed, self.values)
 
     def settled_ground(self, state: State) -> Ground:
         """The same from the journal alone, so that a request can be composed again byte for byte."""
@@ -174,9 +178,12 @@ class Run:
             return {"args": argv}
         return as_texts(tool, parse(tool, argv)[0])
 
-    def intact(self, receipt: Receipt) -> bool:
-        """Whether the files a receipt named are as they were."""
-        return all(self.file_digest(path) == sha for path, sha in receipt.artifacts)
+    def changed(self, receipt: Receipt) -> str:
+        """The first file that a receipt stands on and that is not as it was; empty when all are."""
+        tool = self.toolset.tools.get(receipt.tool)
+        if tool is not None and receipt.file and self.tool_mark(tool) != receipt.file:
+            return "its own file"
+        return next((path for path, sha in receipt.artifacts if self.file_digest(path) != sha), "")
 
     def file_digest(self, path: str) -> str | None:
         """SHA-256 of a file, read again only when size, time or inode differ; None when it cannot be read."""
@@ -191,6 +198,10 @@ class Run:
             return known[1]
         except OSError:
             return None
+
+    def tool_mark(self, tool: Tool) -> str:
+        """A tool's file as receipts remember it: 16 hex digits; empty when it cannot be read."""
+        return (self.file_digest(str(tool.path)) or "")[:16]
 
     def tool_digest(self, tool: Tool) -> str:
         try:
