@@ -70,11 +70,11 @@ def _step(plan: Plan, crew: Crew) -> Stop | None:
         return stop
     released = _release(plan)
     ask_people(run)
-    start_allowed(crew)
+    again = start_allowed(crew)
     if crew.busy:
         crew.next()
         return None
-    return None if released or due(crew) or inbox.take(run) or run.world.cancel.level else _stop(plan, crew)
+    return None if released or again or due(crew) or inbox.take(run) or run.world.cancel.level else _stop(plan, crew)
 
 
 def status(op: Operation | None) -> str:

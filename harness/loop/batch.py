@@ -20,17 +20,26 @@ def _is_due(op: Operation) -> bool:
     return op.verdict == "allow" and not op.attempt_open and op.verb != "verify" and not is_unknown(op)
 
 
-def start_allowed(crew: Crew) -> None:
-    """Start every allowed call that has no attempt under way, as one batch, up to what may run at once."""
+def start_allowed(crew: Crew) -> bool:
+    """Start every allowed call that has no attempt under way, as one batch, up to what may run at once.
+
+    True when a call is not what was decided on and was judged again instead.
+    """
     run = crew.run
     ready: dict[int, tuple[int, ...]] = {}
+    again = False
     for op in due(crew) if not run.world.cancel.level else ():
         if op.verb == "read":
             run.append("tool.end", reading.perform(run, op), op.n)
-        elif len(crew.busy) + len(ready) < run.world.parallel and (needs := _checked(run, op)) is not None:
-            ready[op.n] = needs
+        elif len(crew.busy) + len(ready) < run.world.parallel:
+            needs = _checked(run, op)
+            if needs is None:
+                again = True
+            else:
+                ready[op.n] = needs
     if ready:
         crew.start([run.state.ops[n] for n in ready], ready)
+    return again
 
 
 def _checked(run: Run, op: Operation) -> tuple[int, ...] | None:

@@ -39,9 +39,9 @@ def _step(run: Run, crew: Crew, name: str, args: list[str]) -> Stop | None:
         op = Operation(n=1, verb="run", tool=name, arguments={"args": args})
         judge(run, op, call={"tool": name, "args": args})
     ask_people(run)
-    start_allowed(crew)
+    again = start_allowed(crew)
     crew.wait()
-    return None if inbox.take(run) or run.world.cancel.level else _stop(run, crew, state.ops[1])
+    return None if again or inbox.take(run) or run.world.cancel.level else _stop(run, crew, state.ops[1])
 
 
 def _stop(run: Run, crew: Crew, op: Operation) -> Stop | None:

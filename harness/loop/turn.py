@@ -14,7 +14,7 @@ from harness.loop.people import ask_people, ask_question, park_for_approval, par
 from harness.loop.request import ask_model
 from harness.loop.run import Run, Stop
 from harness.loop.settle import interrupt, out_of_time, settle
-from harness.loop.verify import judge_answer
+from harness.loop.verify import REJECTS, judge_answer
 from harness.policy.budget import exhausted, low_notes
 from harness.policy.decide import decide
 from harness.tools.arguments import help_text, wants_help
@@ -54,13 +54,13 @@ def _act(run: Run, crew: Crew) -> Stop | None:
     """Judge what is undecided, ask who can be asked, run what is allowed, then judge a proposed answer."""
     _judge_all(run)
     ask_people(run)
-    start_allowed(crew)
+    again = start_allowed(crew)
     while crew.busy:
         if crew.next() is not None:
-            start_allowed(crew)  # there is room for one more
+            again |= start_allowed(crew)  # there is room for one more
         if inbox.take(run):
             return None
-    return _after_calls(run, crew)
+    return None if again else _after_calls(run, crew)
 
 
 def _judge_all(run: Run) -> None:
@@ -140,8 +140,16 @@ def _pass(run: Run) -> Stop:
 
 def _why_refused(run: Run, verdict: dict[str, Any]) -> str:
     absent = [f"{m['name']}: {m['why']}" for m in verdict.get("missing") or ()]
-    failed = [f"{c['name']} exit {c['exit']}" for c in verdict.get("checks") or () if c["exit"] != 0]
+    failed = [_how_failed(run, check) for check in verdict.get("checks") or () if check["exit"] != 0]
     return "; ".join(absent + failed)
+
+
+def _how_failed(run: Run, check: dict[str, Any]) -> str:
+    if check["exit"] == REJECTS:
+        return f"{check['name']} rejects the answer"
+    op = run.state.ops[check["op"]]
+    why = (op.result or {}).get("why") or "; ".join(op.reasons) or f"exit {check['exit']}"
+    return f"the verifier {check['name']} is broken: {why}"
 
 
 def _denied(run: Run, verdict: dict[str, Any]) -> bool:
