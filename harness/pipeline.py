@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,7 +30,7 @@ NO_FAILURE = ("DENIED", "OVER_BUDGET", "SKIPPED")
 class Plan:
     """A pipeline as it runs: the run, its stages, and which stage handles whose failure.
 
-    `again` are the operations that stopped the run before it was resumed: their stages are decided on anew.
+    `again` are the operations of stages that had stopped the run before it was resumed: they are decided on anew.
     """
 
     run: Run
@@ -49,7 +48,8 @@ def drive(run: Run, pipeline: Pipeline) -> Stop:
     """Go on with a pipeline's run until it ends or waits."""
     plan = Plan(run, pipeline, handlers(pipeline))
     if run.log.events and run.log.events[-1]["kind"] == "run.end":
-        plan = replace(plan, again=frozenset(op.n for op in _fatal(plan)))
+        stages = {op.stage for op in _fatal(plan)}
+        plan = replace(plan, again=frozenset(n for n, op in run.state.ops.items() if op.stage in stages))
     run.stage_needs = lambda op: _consumed(plan, op)
     with Crew(run) as crew:
         while True:
@@ -225,8 +225,8 @@ def _end_badly(run: Run, op: Operation) -> Stop:
         return end(run, "budget", limit=op.reasons[0].split(":")[0], error=error)
     if name == "DENIED":
         return end(run, "denied", error=error)
-    code = CODES.get(name, result.get("exit") or 1)
-    return end(run, "failed", code if CLASSES.get(code) == name else 1, error=error)
+    code = result.get("exit") or 0
+    return end(run, "failed", code if CLASSES.get(code) == name else CODES.get(name, 1), error=error)
 
 
 def _last_line(text: str) -> str:
@@ -244,13 +244,20 @@ def output(plan: Plan) -> str:
     """What the last stages that ran printed: one as it is, several as one object by name."""
     newest = plan.newest()
     ran = [stage for stage in plan.pipeline.stages if status(newest.get(stage.name)) == "ok"]
-    used = set(_used_by(plan, ran))
+    used = _before(plan, ran)
     texts = {s.name: plan.run.text((newest[s.name].result or {}).get("out", "")) for s in ran if s.name not in used}
     if len(texts) == 1:
         return next(iter(texts.values()))
     return to_json({name: structured(text.encode()) or text.removesuffix("\n") for name, text in texts.items()}) + "\n"
 
 
-def _used_by(plan: Plan, ran: list[Stage]) -> Iterator[str]:
-    for stage in ran:
-        yield from (name for name, _ in edges(plan.pipeline, stage))
+def _before(plan: Plan, ran: list[Stage]) -> set[str]:
+    """The stages that come before one of these, be it by way of a stage that did not run."""
+    found: set[str] = set()
+    left = list(ran)
+    while left:
+        stage = left.pop()
+        names = {name for name, _ in edges(plan.pipeline, stage)} | set(plan.handled_by.get(stage.name, ()))
+        left += [s for s in plan.pipeline.stages if s.name in names - found]
+        found |= names
+    return found
