@@ -13,7 +13,7 @@ from tests.loop_world import Project, call, finish, reply
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     made = Project(tmp_path)
-    made.tool("look", 'echo "$@"', "@option --at <WHERE>  where\n@option --kind[a|b]  kind\n@meta effect read")
+    made.tool("look", 'echo "$@"', "@option --at <WHERE>  where\n@option --kind[a|b]  kind\n@option --most <INT>  n\n@meta effect read")
     made.tool("write-report", "echo report")
     made.tool("spare", "echo spare")
     made.skill(tools="look write-report", deps="write-report: look")
@@ -29,6 +29,7 @@ def project(tmp_path: Path) -> Project:
         (("write-report",), "NOT_RELEASED", "needs look"),
         (("look", "--att", "x"), "INVALID_INPUT", "nearest: --at"),
         (("look", "--at", "a", "--at", "b", "--kind", "c"), "INVALID_INPUT", "--kind"),
+        (("look", "--most", "many"), "INVALID_INPUT", "--most"),
         (("look", "--at", "x" * 200_000), "DENIED", "too large"),
         (("look", *["x"] * 300), "DENIED", "too large"),
         (("look", "--at", "a\0b"), "INVALID_INPUT", "NUL"),

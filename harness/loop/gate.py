@@ -60,7 +60,7 @@ def _tool_request(run: Run, op: Operation, tool: Tool, args: list[str]) -> tuple
     request = Request(
         tool=tool.name, argv=argv, effect=effect_of(tool), effect_declared=tool.effect_declared or tool.pipeline,
         listed=listed, near="" if listed else near_text(tool.name, run.toolset.available), broken=broken,
-        problems=(refusal(tool, problems),) if problems else (), values=as_texts(tool, values),
+        problems=(refusal(tool, problems),) if problems else (), values={} if problems else as_texts(tool, values),
     )  # fmt: skip
     if problems or broken or op.verb == "verify":
         return request, ()
