@@ -89,7 +89,11 @@ def _why_changed(ground: Ground, receipt: Receipt) -> str | None:
 
 
 def is_fresh(ground: Ground, receipt: Receipt) -> bool:
-    return why_stale(ground, receipt) is None
+    """Whether `why_stale` has nothing to say; quicker, for the many that are asked."""
+    held = ground.state.slots.get(receipt.slot)
+    if not receipt.ok or held is None or held.op != receipt.op:
+        return False
+    return (receipt.ttl is None or ground.now - receipt.at <= receipt.ttl) and _holds(ground, held)
 
 
 def holders(ground: Ground, tool: str) -> list[Receipt]:

@@ -42,6 +42,7 @@ class Transcript:
         self._verify: Mapping[str, Any] | None = None
         self._replies = self._failed = 0
         self._ended: dict[str, int] = {}
+        self._composed: tuple[int, Release, Turn | None] | None = None
 
     def apply(self, event: Mapping[str, Any], state: State) -> None:
         """Take one event; `state` is the state before it."""
@@ -63,6 +64,7 @@ class Transcript:
         """What a request in this state holds. Raises ValueError while a call of the newest reply is open."""
         release = self.release(state)
         pending = self._pending(state, release)
+        self._composed = (state.seq, release, pending)
         turns = (*self.turns, pending) if pending is not None else tuple(self.turns)
         first = turns[0].texts if isinstance(turns[0], Said) else ()
         made = Prompt(
@@ -98,8 +100,11 @@ class Transcript:
             self._words.append(said(data["text"], self.blob))
 
     def _freeze(self, state: State) -> None:
-        release = self.release(state)
-        pending = self._pending(state, release)
+        known = self._composed  # the same state gives the same turn: a request is journaled right after it is composed
+        if known is None or known[0] != state.seq:
+            release = self.release(state)
+            known = (state.seq, release, self._pending(state, release))
+        _, release, pending = known
         if pending is None:
             return
         self.turns.append(pending)
