@@ -40,10 +40,10 @@ def as_pipeline(project: Project) -> Callable[[], Ran]:
     return lambda: project.pipeline(path)
 
 
-def bare() -> None:
-    """What the machine itself needs for it: 8 processes at once, 3 times."""
-    for _ in range(LAYERS):
-        running = [subprocess.Popen(["/bin/sleep", str(SLEEP)]) for _ in range(WIDTH)]
+def bare(project: Project) -> None:
+    """What the machine itself needs for it: the same 8 scripts at once, 3 times."""
+    for layer in range(LAYERS):
+        running = [subprocess.Popen([project.path / "bin" / name]) for name in names(layer)]
         for child in running:
             child.wait()
 
@@ -70,7 +70,7 @@ def main() -> None:
         ways = {"skill": as_skill(project), "pipeline": as_pipeline(project)}
         times: dict[str, list[float]] = {"bare": [], **{name: [] for name in ways}}
         for _ in range(ROUNDS):
-            times["bare"].append(taken(bare))
+            times["bare"].append(taken(lambda: bare(project)))
             for name, run in ways.items():
                 times[name].append(driven(run))
     for name, figures in times.items():
