@@ -104,8 +104,8 @@ def test_the_last_call_of_a_budget_can_be_a_childs(project: Project) -> None:
 def test_what_a_child_did_counts_for_its_parent(project: Project) -> None:
     project.stages("line", "a: {run: [send, --to, '${inputs.who}']}", "@option --who <WHO>  who")
     project.skill(tools="line send")
-    ran = project.run([reply(call("line", "--who", "a")), reply(call("line", "--who", "b")), reply(call("send", "--to", "c"))],
-                      budget="external=2", allow=["send"])  # fmt: skip
+    replies = [reply(call("line", "--who", "a")), reply(call("line", "--who", "b")), reply(call("send", "--to", "c"))]
+    ran = project.run(replies, budget="external=2", allow=["send"])
     assert (ran.stop.name, ran.end["limit"]) == ("budget", "external")
     assert (project.path / "sent").read_text() == "a\nb\n"
 
@@ -150,7 +150,7 @@ def test_a_damaged_child_stops_its_parent(project: Project) -> None:
     project.say(ran.folder, "approve")
     path = ran.child() / "events.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join([lines[0], lines[1].replace(b'"allow"', b'"ALLOW"').replace(b'"ask"', b'"ASK"'), *lines[2:]]))
+    path.write_bytes(b"".join([lines[0], lines[1].replace(b'"ask"', b'"ASK"'), *lines[2:]]))
     (ran.child() / "inbox" / "x.json").touch()
     with pytest.raises(JournalError, match="damaged"):
         project.resume(ran.folder)

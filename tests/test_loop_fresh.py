@@ -117,10 +117,10 @@ def test_a_success_that_names_a_missing_file_is_a_failure(project: Project) -> N
 @pytest.mark.parametrize(("path", "ok"), [("$HARNESS_OUT/a.csv", True), ("sub/a.csv", True), ("$PWD/a.csv", True),
                                           ("/etc/passwd", False), ("../a.csv", False)])  # fmt: skip
 def test_where_files_may_lie(project: Project, path: str, ok: bool) -> None:
-    project.tool("make", f"""mkdir -p sub; [ -e "{path}" ] || echo x > "{path}"; echo "{{\\"artifacts\\": [\\"{path}\\"]}}" """,
-                 "@meta effect write")  # fmt: skip
+    body = f"""mkdir -p sub; [ -e "{path}" ] || echo x > "{path}"; echo "{{\\"artifacts\\": [\\"{path}\\"]}}" """
+    project.tool("make", body, "@meta effect write")
     project.skill(tools="make", requires="make")
-    ran = project.run([reply(call("make")), finish(), finish(), finish()] if not ok else [reply(call("make")), finish()])
+    ran = project.run([reply(call("make")), *([finish()] if ok else [finish()] * 3)])
     assert ran.ends() == [("make", "OK" if ok else "FAILED")]
     assert ran.stop.name == ("passed" if ok else "declined")
     assert ok or "lies outside the workspace" in ran.of("tool.end")[0]["data"]["why"]

@@ -77,7 +77,7 @@ def test_at_a_terminal_all_are_asked_and_then_started_together(project: Project)
 
 def test_parked_for_thirty_days(project: Project) -> None:
     project.clock = clock = TestClock()
-    ran = project.run(ONE_OF_THREE[0:1] + [finish()])
+    ran = project.run(ONE_OF_THREE)
     clock.pass_(30 * 86_400)
     for n in (1, 2, 3):
         project.say(ran.folder, "approve", n)
@@ -145,7 +145,7 @@ def test_a_tool_that_changed_after_its_approval_is_asked_again(project: Project)
     project.say(ran.folder, "approve")
     assert project.resume(ran.folder).stop.name == "passed"
     assert sent(project) == ["other"]
-    assert len([e for e in Ran(ran.stop, ran.folder, []).of("tool.start")]) == 1
+    assert len(Ran(ran.stop, ran.folder, []).of("tool.start")) == 1
 
 
 def test_a_tool_that_changes_while_a_person_thinks_is_asked_again(project: Project) -> None:

@@ -13,7 +13,8 @@ from tests.loop_world import Project, call, finish, reply
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     made = Project(tmp_path)
-    made.tool("look", 'echo "$@"', "@option --at <WHERE>  where\n@option --kind[a|b]  kind\n@option --most <INT>  n\n@meta effect read")
+    head = "@option --at <WHERE>  where\n@option --kind[a|b]  kind\n@option --most <INT>  n\n@meta effect read"
+    made.tool("look", 'echo "$@"', head)
     made.tool("write-report", "echo report")
     made.tool("spare", "echo spare")
     made.skill(tools="look write-report", deps="write-report: look")

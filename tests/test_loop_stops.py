@@ -295,7 +295,8 @@ def test_a_run_that_declined_is_told_by_a_person(project: Project) -> None:
 def test_a_run_that_passed_goes_on_with_a_message_only(project: Project) -> None:
     from harness.errors import HarnessError
 
-    replies = [reply(call("look")), reply(call("report")), finish("one"), reply(call("look", "--at", "b")), finish("two")]
+    replies = [reply(call("look")), reply(call("report")), finish("one")]
+    replies += [reply(call("look", "--at", "b")), finish("two")]
     ran = project.run(replies[:3])
     assert_last(ran, "passed", 0)
     project.script(replies)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -45,7 +44,7 @@ def reference(project: Project) -> bytes:
 
 
 def proposals(graph: Graph, seed: int) -> tuple[list[str], int]:
-    """Every call in a shuffled order, the refused ones again in another, until all have run; and how many are refused."""
+    """Every call in a shuffled order, the refused ones again in another, until all ran; and how many are refused."""
     chance, done, said = random.Random(seed), list[str](), list[str]()
     while len(done) < len(CALLS):
         left = [name for name in CALLS if name not in done]

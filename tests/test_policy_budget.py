@@ -21,8 +21,8 @@ def test_what_a_person_types() -> None:
 
 @pytest.mark.parametrize(
     ("text", "named"),
-    [("turn=3", "near: turns"), ("turns", "turns"), ("turns=", "turns="), ("turns=0", "turns=0"), ("turns=1.5", "turns=1.5"),
-     ("turns=-1", "turns=-1"), ("usd=NaN", "usd=NaN"), ("usd=inf", "usd=inf"), ("usd=1e309", ""), ("usd=-1", "usd=-1"),
+    [("turn=3", "near: turns"), ("turns", "turns"), ("turns=", "turns="), ("turns=0", "turns=0"),
+     ("turns=1.5", "turns=1.5"), ("turns=-1", "turns=-1"), ("usd=NaN", "usd=NaN"), ("usd=inf", "usd=inf"), ("usd=1e309", ""), ("usd=-1", "usd=-1"),
      ("turns=none", "turns=none"), ("turns=1 turns=2", "twice"), ("seconds=soon", "seconds=soon"), ("usd=1,5", "5"),
      ("turns=" + "9" * 400, "")],
 )  # fmt: skip
@@ -43,7 +43,8 @@ def test_the_flag_before_the_skill_before_the_default() -> None:
 
 def test_what_has_been_used() -> None:
     spent = Spent(turns=2, calls=3, nanos=250_000_000, tokens_in=7, tokens_out=3, effects={"money": 1, "read": 2})
-    wanted = {"turns": 2, "calls": 3, "usd": "0.25", "tokens": 10, "money_calls": 1, "read": 2, "external": 0, "seconds": 4}
+    wanted = {"turns": 2, "calls": 3, "usd": "0.25", "tokens": 10, "money_calls": 1, "read": 2, "external": 0}
+    wanted["seconds"] = 4
     assert {key: used(spent, key, 4.0) for key in wanted} == {key: Decimal(str(value)) for key, value in wanted.items()}
 
 

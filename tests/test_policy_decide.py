@@ -57,7 +57,9 @@ def test_one_more_thing_against_a_call_never_helps_it(
 
 
 @given(REQUESTS, RULES, BUDGETS, SPENT)
-def test_nothing_lifts_money_and_destruction(request: Request, rules: Rules, budget: dict[str, int], spent: Spent) -> None:
+def test_nothing_lifts_money_and_destruction(
+    request: Request, rules: Rules, budget: dict[str, int], spent: Spent
+) -> None:
     for effect in ("money", "destructive"):
         assert decide(replace(request, effect=effect), rules, budget, spent).verdict != "allow"
 
@@ -80,7 +82,8 @@ def against(**fields: object) -> Decision:
     ("fields", "code"),
     [({"known": False}, "DENIED"), ({"listed": False}, "DENIED"), ({"effect": "raed"}, "DENIED"),
      ({"broken": "x"}, "MISCONFIGURED"), ({"outside": "x"}, "DENIED"), ({"needs": ("x",)}, "NOT_RELEASED"),
-     ({"problems": ("x",)}, "INVALID_INPUT"), ({"refused_before": "x"}, "DENIED"), ({"empty_list": True}, "NOT_RELEASED"),
+     ({"problems": ("x",)}, "INVALID_INPUT"), ({"refused_before": "x"}, "DENIED"),
+     ({"empty_list": True}, "NOT_RELEASED"),
      ({"argv": ("x",) * 257}, "DENIED"), ({"argv": ("x" * 131_073,)}, "DENIED"), ({"argv": ("é" * 70_000,)}, "DENIED")],
 )  # fmt: skip
 def test_what_denies(fields: dict[str, object], code: str) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import queue
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from harness.errors import JournalError
 from harness.events.state import Operation
 from harness.executor import Job, Outcome, environment
 from harness.executor import run as execute
+from harness.loop import threads
 from harness.loop.result import child_data, end_data
 from harness.loop.run import ChildEnd, Run
 from harness.policy.budget import share
@@ -124,16 +126,20 @@ class Crew:
         run.append("tool.start", data, op.n)
 
     def _make_scratch(self, n: int, attempt: int) -> None:
-        folder = self.run.folder / "ops" / str(n)
-        if not folder.is_dir():
-            self.run.world.io.mkdir(folder)
-        self.run.world.io.mkdir(folder / str(attempt))
-        self.run.world.io.mkdir(folder / str(attempt) / "work")
+        folder, io = self.run.folder / "ops" / str(n), self.run.world.io
+        try:
+            if not folder.is_dir():
+                io.mkdir(folder)
+            io.mkdir(folder / str(attempt))
+            io.mkdir(folder / str(attempt) / "work")
+        except OSError as error:
+            what = f"the attempt's folder cannot be made: {error.strerror or error}"
+            raise JournalError(what, f"free the cause, then: harness resume {self.run.name}", str(folder)) from error
 
     def _launch(self, op: Operation, extra: Extra) -> None:
         self.busy[op.n] = op
         target = self._child if is_child(self.run, op) else self._process
-        threading.Thread(target=self._guarded, args=(target, op, extra), name=f"op-{op.n}", daemon=True).start()
+        threads.start(partial(self._guarded, target, op, extra))
 
     def _guarded(self, target: Any, op: Operation, extra: Extra) -> None:
         try:

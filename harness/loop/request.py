@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import queue
-import threading
 import time
 from dataclasses import replace
 from typing import Any
 
 from harness.events.line import to_json
 from harness.events.log import INLINE, INLINE_LARGE
+from harness.loop import threads
 from harness.loop.ending import end, park
 from harness.loop.run import Run, Stop
 from harness.models import Call, Failure, Prompt, Reply
 from harness.models.failures import failure
 from harness.policy.budget import limit
-from harness.prompt import prefix_digest, provider_body
+from harness.prompt import prefix_digest
 
 POLL = 0.05
 CUT = {"refusal": ("DENIED", 1), "length": ("FAILED", 1), "overflow": ("OVER_BUDGET", 6)}
@@ -48,13 +47,11 @@ def _deadline(run: Run) -> float | None:
 
 def _journal_request(run: Run, prompt: Prompt) -> None:
     """`model.start`: what is sent, by digest; a field that equals the last request's is left out."""
-    body = provider_body(prompt)
     fields: dict[str, Any] = {
         "model": run.model.ref.text if run.model else "", "context": prompt.context,
         "parts": [[part.id, part.sha, part.bytes] for part in prompt.parts],
-        "prefix": prefix_digest(prompt)[:12], "body": hashlib.sha256(body).hexdigest()[:12], "bytes": len(body),
-        "estimate": -(-len(body) // 3),
-        "max_tokens": prompt.max_tokens, "usd": 0,
+        "prefix": prefix_digest(prompt)[:12], "body": prompt.body[:12], "bytes": prompt.bytes,
+        "estimate": -(-prompt.bytes // 3), "max_tokens": prompt.max_tokens, "usd": 0,
     }  # fmt: skip
     changed = {key: value for key, value in fields.items() if run.last_request.get(key, ...) != value}
     run.last_request = fields
@@ -72,7 +69,7 @@ def _call(run: Run, prompt: Prompt) -> Reply | Failure:
         except BaseException as error:  # noqa: BLE001 - raised again in the loop's own thread
             done.put(error)
 
-    threading.Thread(target=work, name="model", daemon=True).start()
+    threads.start(work)
     while True:
         try:
             found = done.get(timeout=POLL)

@@ -199,9 +199,9 @@ class Run:
 
     def file_digest(self, path: str) -> str | None:
         """SHA-256 of a file, read again only when size, time or inode differ; None when it cannot be read."""
-        full = os.path.join(self._project, path)  # many a receipt is looked at: a Path costs more than the look
+        full = os.path.join(self._project, path)
         try:
-            at = os.stat(full)
+            at = os.stat(full)  # noqa: PTH116 - many a receipt is looked at, and a Path costs more than the look
             mark = (at.st_size, at.st_mtime_ns, at.st_ino)
             known = self._seen.get(path)
             settled = self.world.clock.wall() - at.st_mtime > 2.0

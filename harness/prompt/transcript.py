@@ -13,7 +13,7 @@ from typing import Any
 
 from harness.events.state import Operation, State
 from harness.models import Ended, Offer, Prompt, Replied, Result, Results, Said, Turn
-from harness.models.body import provider_body
+from harness.models.body import Growing
 from harness.prompt.observation import error_class, neutral, output
 from harness.prompt.results import Call, answers, said
 from harness.prompt.texts import CONTINUE, Frame, Release, changes, marked, parts, system, task, task_block
@@ -34,6 +34,7 @@ class Transcript:
         self.frame, self.release, self.blob = frame, release, blob
         self.turns: list[Turn] = []
         self._system = system(frame)
+        self._body = Growing(self._system)
         self._told: Release | None = None
         self._calls: tuple[Call, ...] = ()
         self._paused = False
@@ -79,7 +80,8 @@ class Transcript:
             mark=self.frame.mark,
             parts=parts(self._system, first),
         )
-        return replace(made, bytes=len(provider_body(made)))
+        size, digest = self._body.measured(self.turns, pending)
+        return replace(made, bytes=size, body=digest)
 
     def _reply(self, data: Mapping[str, Any], state: State) -> None:
         if data.get("provider"):  # the caller is the model: no request went out, yet the turns are the same

@@ -66,7 +66,7 @@ def main() -> None:
         project = Project(Path(folder))
         for layer in range(LAYERS):
             for name in names(layer):
-                project.file(f"bin/{name}", f"#!/bin/sh\n# @describe {name}\n# @meta effect read\nexec sleep {SLEEP}\n", True)
+                project.tool(name, f"exec sleep {SLEEP}")
         ways = {"skill": as_skill(project), "pipeline": as_pipeline(project)}
         times: dict[str, list[float]] = {"bare": [], **{name: [] for name in ways}}
         for _ in range(ROUNDS):

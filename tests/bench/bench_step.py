@@ -18,8 +18,8 @@ from statistics import median
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import harness.loop.act as act
-from harness.executor import Cancel, Job, Outcome
 from harness.events.io import IO
+from harness.executor import Cancel, Job, Outcome
 from tests.loop_world import Project, Ran, call, finish, reply
 
 STEPS, ROUNDS, GOAL = 200, 5, 2.0
