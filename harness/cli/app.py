@@ -179,7 +179,8 @@ def unknown_command(noun: str, word: str) -> HarnessError:
         return HarnessError(f"harness {noun} has no command {word}{near_text(word, names)}", fix)
     if not word.startswith("-") and is_skill(word):
         return HarnessError(f"{word} is a skill, not a command", f"harness run {word} …")
-    return HarnessError(f"harness has no command {word}{near_text(word, names)}", f"harness {close[0]} -h" if close else "harness -h")
+    fix = f"harness {close[0]} -h" if close else "harness -h"
+    return HarnessError(f"harness has no command {word}{near_text(word, names)}", fix)
 
 
 def is_skill(word: str) -> bool:
