@@ -24,7 +24,7 @@ KEYS = ("version", "sandbox", "network", "env", "secrets")
 NOT_YET = ("effects", "unattended", "approvals", "paths", "budget", "rules")
 SANDBOX = ("require", "limits", "tests", "unconfined")
 NARROWING = {"version", "sandbox", "sandbox.require", "sandbox.limits"}
-"""The keys of a file that can only narrow, those inside `sandbox` with their prefix."""
+"""What a file that can only narrow may hold; of a deeper key the first two parts count."""
 
 MADE_HERE = ("PATH", "HOME", "TMPDIR")
 PROVIDER_PREFIXES = ("ANTHROPIC_", "OPENAI_")
@@ -113,10 +113,9 @@ class _Reader:
             if not prefix and key in NOT_YET:
                 raise self.error(f"{key} is not supported by this version", "take it out", line)
             if key not in known:
-                raise self.error(
-                    f"unknown key {shown(prefix + key)}{near_text(key, known)}", "correct the key or take it out", line
-                )
-            if self.kind in ("project", "skill") and prefix + key not in NARROWING:
+                message = f"unknown key {shown(prefix + key)}{near_text(key, known)}"
+                raise self.error(message, "correct the key or take it out", line)
+            if self.kind in ("project", "skill") and ".".join((prefix + key).split(".")[:2]) not in NARROWING:
                 fix = "take it out; a person sets it in the user's own policy.yaml"
                 raise self.error(f"a {self.kind}'s policy only narrows and may not set {prefix + key}", fix, line)
         return found
