@@ -9,8 +9,9 @@ import pytest
 
 from harness.errors import HarnessError
 from harness.policy import Limits
-from harness.policy.layer import SecretRule
-from harness.policy.settings import Settings, limits_of, load, narrowed, raised
+from harness.policy.files import read
+from harness.policy.layer import Layer, SecretRule, read_layer
+from harness.policy.settings import Settings, limits_of, load, merged, narrowed, raised
 from harness.tools import Tool
 
 G, M = 1024**3, 1024**2
@@ -47,11 +48,20 @@ class Place:
     def load(self, **env: str) -> Settings:
         return load(self.workspace, {**self.env, **env}, self.system)
 
+    def below_the_systems(self) -> Settings:
+        """The user's file below the system's, which only root could write."""
+        return merged(layer(self.system), layer(self.user))
+
     def refused(self, **env: str) -> HarnessError:
         with pytest.raises(HarnessError) as caught:
             self.load(**env)
         assert caught.value.exit_code == 2 and caught.value.fix and caught.value.where
         return caught.value
+
+
+def layer(path: Path) -> Layer:
+    root = read(path)
+    return Layer() if root is None else read_layer(root, path, "user")
 
 
 @pytest.fixture
@@ -200,7 +210,8 @@ def test_a_file_of_somebody_else_is_refused(place: Place) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root owns what it writes")
 def test_the_systems_file_belongs_to_root(place: Place) -> None:
-    place.system.write_text(v1(""))
+    place.system.write_text(v1("sandbox: {require: full}"))
+    assert place.load().require == "full"
     os.chown(place.system, 12345, 12345)
     assert place.refused().fix == f"run: sudo chown -h 0 {place.system}"
 
@@ -254,7 +265,8 @@ def test_a_detour_through_the_workspace_is_seen(place: Place, tmp_path: Path) ->
 def test_the_systems_level_is_a_floor(place: Place, system: str, user: str, require: str, floor: str) -> None:
     place.system.write_text(v1(f"sandbox: {{require: {system}}}"))
     place.user.write_text(v1(f"sandbox: {{require: {user}}}"))
-    assert (place.load().require, place.load().floor) == (require, floor)
+    found = place.below_the_systems()
+    assert (found.require, found.floor) == (require, floor)
 
 
 def test_the_systems_keys_are_ceilings(place: Place) -> None:
@@ -266,7 +278,7 @@ env: {a: [ONE, TWO]}
 secrets: {TOKEN_A: {tools: [a, b], from: file}}
 """)
     )
-    assert place.load().hosts == {"a": ("x.io", "y.io"), "b": "any", "c": ("z.io",)}
+    assert place.below_the_systems().hosts == {"a": ("x.io", "y.io"), "b": "any", "c": ("z.io",)}
     place.user.write_text(
         v1("""
 sandbox: {limits: {memory: 8G, procs: 500}, tests: [b, c], unconfined: {a: by me, b: by me}}
@@ -275,7 +287,7 @@ env: {a: [TWO, THREE], b: [ONE]}
 secrets: {TOKEN_A: {tools: [b, c], from: env}, TOKEN_B: {tools: [a], from: env}}
 """)
     )
-    found = place.load()
+    found = place.below_the_systems()
     assert (found.limits.memory, found.limits.procs) == (2 * G, 500)
     assert (found.tests, found.unconfined) == ({"b"}, {"a": "by me"})
     assert found.hosts == {"a": ("x.io:8443", "y.io"), "b": ("z.io",), "c": ("z.io",)}

@@ -63,8 +63,24 @@ def load(workspace: Path | None, env: Mapping[str, str] | None = None, system: P
     top = _layer(read_trusted(system, {0}, workspace, None), system, "system")
     own = user_file(env)
     user = _layer(read_trusted(own, {os.geteuid(), 0}, workspace, home), own, "user")
-    settings = _merged(top, user)
+    settings = merged(top, user)
     return settings if workspace is None else narrowed(settings, workspace / PROJECT_FILE, "project")
+
+
+def merged(top: Layer, user: Layer) -> Settings:
+    """The user's layer below the system's ceiling: a key that the system does not have is the user's alone."""
+    first = top.require or user.require or "auto"
+    require, floor = _strictest(first, "none", user.require)
+    return Settings(
+        require=require,
+        floor=floor,
+        limits=_least(replace(Limits(), **{**user.limits, **top.limits}), user.limits),
+        tests=_below(top.tests, user.tests, frozenset[str](), lambda most, own: most & own),
+        unconfined=_below(top.unconfined, user.unconfined, {}, lambda most, own: _both(most, own, lambda a, b: b)),
+        hosts=_below(top.hosts, user.hosts, {}, lambda most, own: _both(most, own, _fewer_hosts)),
+        env=_below(top.env, user.env, {}, lambda most, own: _both(most, own, _shared)),
+        secrets=_below(top.secrets, user.secrets, {}, lambda most, own: _both(most, own, _fewer_tools)),
+    )
 
 
 def narrowed(settings: Settings, path: Path, kind: Kind = "skill") -> Settings:
@@ -109,22 +125,6 @@ def _strictest(require: Require, floor: Level, more: Require | None) -> tuple[Re
 
 def _least(limits: Limits, more: Mapping[str, int]) -> Limits:
     return replace(limits, **{key: min(number, getattr(limits, key)) for key, number in more.items()})
-
-
-def _merged(top: Layer, user: Layer) -> Settings:
-    """The user's layer below the system's ceiling: a key that the system does not have is the user's alone."""
-    first = top.require or user.require or "auto"
-    require, floor = _strictest(first, "none", user.require)
-    return Settings(
-        require=require,
-        floor=floor,
-        limits=_least(replace(Limits(), **{**user.limits, **top.limits}), user.limits),
-        tests=_below(top.tests, user.tests, frozenset[str](), lambda most, own: most & own),
-        unconfined=_below(top.unconfined, user.unconfined, {}, lambda most, own: _both(most, own, lambda a, b: b)),
-        hosts=_below(top.hosts, user.hosts, {}, lambda most, own: _both(most, own, _fewer_hosts)),
-        env=_below(top.env, user.env, {}, lambda most, own: _both(most, own, _shared)),
-        secrets=_below(top.secrets, user.secrets, {}, lambda most, own: _both(most, own, _fewer_tools)),
-    )
 
 
 def _below(most: T | None, own: T | None, neither: T, narrow: Callable[[T, T], T]) -> T:
