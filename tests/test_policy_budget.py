@@ -22,7 +22,8 @@ def test_what_a_person_types() -> None:
 @pytest.mark.parametrize(
     ("text", "named"),
     [("turn=3", "near: turns"), ("turns", "turns"), ("turns=", "turns="), ("turns=0", "turns=0"),
-     ("turns=1.5", "turns=1.5"), ("turns=-1", "turns=-1"), ("usd=NaN", "usd=NaN"), ("usd=inf", "usd=inf"), ("usd=1e309", ""), ("usd=-1", "usd=-1"),
+     ("turns=1.5", "turns=1.5"), ("turns=-1", "turns=-1"), ("usd=NaN", "usd=NaN"),
+     ("usd=inf", "usd=inf"), ("usd=1e309", ""), ("usd=-1", "usd=-1"),
      ("turns=none", "turns=none"), ("turns=1 turns=2", "twice"), ("seconds=soon", "seconds=soon"), ("usd=1,5", "5"),
      ("turns=" + "9" * 400, "")],
 )  # fmt: skip

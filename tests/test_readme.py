@@ -117,7 +117,7 @@ def test_the_demo_prints_the_report_and_the_folder() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "Cause: payments-worker OOMKilled after deploy 4be2d1f" in done.stdout
-    folder = re.search(r"run folder: (\S+)", done.stdout)
+    folder = re.search(r"^folder: (\S+)", done.stdout, re.MULTILINE)
     assert folder and (ROOT / folder[1] / "events.jsonl").is_file()
 
 

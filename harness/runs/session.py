@@ -90,8 +90,9 @@ def start_skill(
     rules = rules_of(kit, options)
     model = open_for(catalog, ref, skill, goal, values)
     order = Order(
-        skill.name, goal, values, budget, rules, ref, digests=pins(tool_pins(kit.tools), resolved), path=str(skill.file)
-    )
+        skill.name, goal, values, budget, rules, ref, source=options.source,
+        digests=pins(tool_pins(kit.tools), resolved), path=str(skill.file),
+    )  # fmt: skip
     run = begin(world, catalog.project, kit, order)
     return _skill_session(run, catalog, resolved, ref, model)
 
@@ -232,7 +233,7 @@ def _speak(run: Run, message: str | None, options: Options) -> None:
         wanted = {key: given[key] for key in parse_budget(options.budget)}
         run.append("amend", {"what": "budget", "target": "run", "value": wanted, "by": "user", "why": "flag"})
     if message is not None:
-        run.append("user.say", {"text": run.log.fit(message), "by": "user"})
+        run.append("user.say", {"text": run.log.fit(message), "by": options.source})
         run.log.sync()
 
 
