@@ -213,6 +213,11 @@ class Project:
         put(target, IO(), {"kind": kind, **digest, **more})
 
 
+def after_end_of(op: int) -> str:
+    """Shell words that wait until the journal holds the end of an operation."""
+    return f"""until grep -q '"kind":"tool.end","op":{op},' "$HARNESS_RUN/events.jsonl"; do sleep 0.02; done"""
+
+
 def call(tool: str, *args: str) -> dict[str, Any]:
     return {"run": [tool, *args]}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.loop_world import Project, Ran, call, finish, reply
+from tests.loop_world import Project, Ran, after_end_of, call, finish, reply
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def project(tmp_path: Path) -> Project:
 
 
 def test_all_intents_of_a_batch_come_before_its_first_end(project: Project) -> None:
-    project.tool("a", "sleep 0.3; echo A")
+    project.tool("a", f"{after_end_of(2)}; echo A")
     project.tool("b", "echo B; exit 1")
     project.skill(tools="a b")
     ran = project.run([reply(call("a"), call("b")), finish()])

@@ -16,7 +16,7 @@ import pytest
 
 from harness.events.log import follow
 from tests.command import ROOT, clean_env
-from tests.loop_world import Project, Ran, call, finish, reply
+from tests.loop_world import Project, Ran, after_end_of, call, finish, reply
 
 
 @pytest.fixture
@@ -75,12 +75,12 @@ def test_a_kill_after_each_event_of_a_pipeline(project: Project) -> None:
 
 def test_only_what_was_read_again_runs_again_of_a_batch(project: Project) -> None:
     """A slow, B fails, C fast; killed after C: C is kept, A and B are settled, results come in call order."""
-    project.tool("a", "sleep 0.3; echo A")
-    project.tool("b", "sleep 0.15; echo B; exit 1")
+    project.tool("a", f"{after_end_of(3)}; echo A")
+    project.tool("b", f"{after_end_of(3)}; echo B; exit 1")
     project.tool("c", "echo C")
     project.skill(tools="a b c")
     ran = project.run([reply(call("a"), call("b"), call("c")), finish()])
-    assert [name for name, _ in ran.ends()] == ["c", "b", "a"]
+    assert ran.ends()[0] == ("c", "OK")
     first = next(i for i, e in enumerate(ran.events) if e["kind"] == "tool.end")
     cut(ran, first + 1)
     replies = [reply(call("a"), call("b"), call("c")), {**finish(), "expect": {"contains": ["A", "B", "C"]}}]
@@ -88,7 +88,7 @@ def test_only_what_was_read_again_runs_again_of_a_batch(project: Project) -> Non
     more = project.resume(ran.folder)
     assert (more.stop.name, sorted(more.spawned)) == ("passed", ["a", "b"])
     outcomes = [e["data"]["outcome"] for e in more.of("tool.end")]
-    assert outcomes == ["done", "cut", "cut", "failed", "done"]
+    assert (outcomes[:3], sorted(outcomes[3:])) == (["done", "cut", "cut"], ["done", "failed"])
     assert [e["data"].get("try", 1) for e in more.of("tool.start")] == [1, 1, 1, 2, 2]
 
 
@@ -171,6 +171,16 @@ def wait_for(path: Path, lines: int = 1) -> None:
         time.sleep(0.02)
 
 
+def kill_once(project: Project, name: str) -> None:
+    """What a second Ctrl-C does, as soon as a file is there."""
+
+    def work() -> None:
+        wait_for(project.path / name)
+        project.cancel.level = 2
+
+    threading.Thread(target=work).start()
+
+
 def only_run(project: Project) -> Path:
     [folder] = [p for p in (project.path / ".harness" / "runs").iterdir() if "-demo-" in p.name]
     return folder
@@ -222,7 +232,7 @@ def test_interrupted(project: Project, signals: tuple[signal.Signals, ...], outc
 def test_interrupted_in_a_tool_that_writes(project: Project) -> None:
     project.tool("slow", "echo x >> began; sleep 20", "@meta effect write")
     project.skill(tools="slow")
-    threading.Timer(0.4, lambda: setattr(project.cancel, "level", 2)).start()
+    kill_once(project, "began")
     ran = project.run([reply(call("slow")), finish("so")])
     assert (ran.stop.code, ran.ends()) == (130, [("slow", "FAILED")])
     project.cancel.level = 0
@@ -245,7 +255,7 @@ def test_interrupted_while_the_answer_is_judged(project: Project) -> None:
     project.tool("a", "echo a")
     project.tool("check", "echo x >> began; [ -e go ] || sleep 20")
     project.skill(tools="a", verify="check")
-    threading.Timer(0.4, lambda: setattr(project.cancel, "level", 2)).start()
+    kill_once(project, "began")
     ran = project.run([finish("so")])
     assert (ran.stop.code, ran.of("verify")) == (130, [])
     project.cancel.level = 0
@@ -255,10 +265,10 @@ def test_interrupted_while_the_answer_is_judged(project: Project) -> None:
 
 
 def test_interrupted_in_a_worker(project: Project) -> None:
-    project.tool("slow", "[ -e go ] || sleep 20; echo slow")
+    project.tool("slow", "echo x >> began; [ -e go ] || sleep 20; echo slow")
     project.skill("helper", tools="slow")
     project.skill(tools="helper")
-    threading.Timer(0.5, lambda: setattr(project.cancel, "level", 2)).start()
+    kill_once(project, "began")
     ran = project.run([reply(call("helper", "go")), finish("so")], helper=[reply(call("slow")), finish("helped")])
     child = Ran(ran.stop, ran.child(), [])
     assert (ran.stop.code, child.end["stop"]) == (130, "interrupted")

@@ -229,8 +229,15 @@ def test_the_time_is_over_between_two_steps(project: Project) -> None:
 
 
 def test_seconds(project: Project) -> None:
-    project.tool("look", "sleep 0.6; echo look")
-    ran = project.run([reply(call("look")), reply(call("report")), finish()], budget="seconds=0.4")
+    project.clock = clock = TestClock()
+    spawn = project.io.spawn
+
+    def slow(*words: Any) -> Any:
+        clock.pass_(50)
+        return spawn(*words)
+
+    project.io.spawn = slow  # type: ignore[method-assign]
+    ran = project.run([reply(call("look")), reply(call("report")), finish()], budget="seconds=40")
     assert_last(ran, "budget", 124)
     assert (ran.end["limit"], ran.spawned) == ("seconds", ["look"])
     assert ran.ends() == [("look", "OK")]

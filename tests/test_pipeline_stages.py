@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import HarnessError
-from tests.loop_world import Project, Ran, call, finish, reply
+from tests.loop_world import Project, Ran, after_end_of, call, finish, reply
 
 WORD = "@option --word <W>  what to say\n@meta effect read"
 
@@ -39,7 +39,7 @@ def statuses(ran: Ran) -> dict[str, str]:
 
 def test_a_stage_starts_as_soon_as_what_it_needs_has_ended(project: Project) -> None:
     """The quick branch runs to its end while the slow one is still under way: there is no barrier."""
-    project.tool("slow", "sleep 0.5; echo slow")
+    project.tool("slow", f"{after_end_of(3)}; echo slow")
     ran = line(project, "slow: {run: [slow]}\na: {run: [say, --word, a]}\nb: {run: [say, --word, b], needs: [a]}\n"
                         "c: {run: [say, --word, c], needs: [b, slow]}")  # fmt: skip
     assert ran.stop.name == "passed" and ran.answer == "c\n"
