@@ -115,7 +115,7 @@ class _System:
     def __init__(self, networked: bool) -> None:
         self.settings = _changed("/etc")
         self.open: list[tuple[int, int]] = []
-        rights = [(path, _READ) for path in places.resolved(networked)]
+        rights = [(path, _READ) for path in (*places.system(networked), *map(Path, places.SEEN))]
         rights += [(Path(name), _READ_FILE | _WRITE_FILE) for name in places.DEVICES]
         rights += [(Path(name), _READ_FILE) for name in places.PROC]
         for path, right in rights:
