@@ -63,7 +63,8 @@ def _mounts(cage: Cage) -> list[_Mount]:
         chosen[str(path)] = "hide"
     for path in (*_existing(cage.read), *([cage.proxy] if cage.proxy else [])):
         chosen[str(path)] = "read"  # what a call is given by its name is not hidden from it
-    chosen[str(cage.scratch)] = "write"
+    for path in (*_existing(cage.write), cage.scratch):
+        chosen[str(path)] = "write"
     return _needed([_Mount(path, chosen[path]) for path in sorted(chosen, key=_depth)])
 
 

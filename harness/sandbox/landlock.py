@@ -177,7 +177,8 @@ class _Rules:
             self._add(self._open(cage.workspace), write)
         else:
             self._add_tree(cage.workspace, cage.hide)
-        self._add(self._open(cage.scratch), write)
+        for path in (*cage.write, cage.scratch):
+            self._add(self._open(path), write)
 
     def _open(self, path: Path, flags: int = os.O_PATH) -> int:
         """No link is followed: one that was put there since the path was resolved leads nowhere."""
