@@ -34,12 +34,12 @@ class Cage:
     """What one attempt may touch. All paths are absolute and resolved.
 
     `workspace` is writable for a write call (`writable`), else readable. `scratch` is the attempt's own `work/` folder,
-    always writable, and all that it may write of the run's folder. `write` are more writable paths. `read` are more readable paths (the tool's file and
-    its folder, the interpreter's prefix, paths of passed variables, the skill's folder). `protect` are names inside the
-    workspace that must not change: bound read-only at full. `hide` are paths that must not be read: covered at full.
-    Where they lie within each other, the longest path decides at full; at landlock a path in `read`, `write` or
-    `scratch` is there even below a hidden one.
-    `network` is off, the proxy alone (full), or the host's. `proxy` is the socket of the proxy when it is used.
+    always writable, and all that it may write of the run's folder. `read` are more readable paths (the tool's file and
+    its folder, paths of passed variables, the skill's folder), `write` more writable ones (the drafts). System and
+    interpreter are readable without being named. `protect` are names inside the workspace that must not change: bound
+    read-only at full. `hide` are paths that must not be read: covered at full, at landlock in read calls. Where they
+    lie within each other the longest path decides. `network` is off, the proxy alone (full), or the host's. `proxy` is
+    the socket of the proxy when it is used.
     """
 
     level: Level

@@ -60,7 +60,7 @@ def level_for(
         return _refused(call, machine, _higher("landlock", least) if found is None else least)
     if LEVELS.index(found) >= LEVELS.index(wanted):
         return Choice(found, f"{call.tool} runs at {found}")
-    return Choice(found, f"{call.tool} runs at {found}, not {wanted}: {_reasons(machine, wanted, found)}", fell=True)
+    return Choice(found, f"{call.tool} runs at {found}, not {wanted}: {_reasons(machine, found)}", fell=True)
 
 
 def summary(machine: Machine, require: Require = "auto") -> str:
@@ -71,7 +71,7 @@ def summary(machine: Machine, require: Require = "auto") -> str:
     if best == "full":
         plain = "; plain reads: landlock" if require == "auto" and machine.gives("landlock") else ""
         return f"confinement: full{plain}"
-    return f"confinement: {best}; {_reasons(machine, 'full', best)}"
+    return f"confinement: {best}; {_reasons(machine, best)}"
 
 
 def _wanted(call: Call) -> Level:
@@ -103,15 +103,15 @@ def _higher(one: Level, other: Level) -> Level:
 
 
 def _refused(call: Call, machine: Machine, level: Level) -> Refusal:
-    why = f"{call.tool} needs confinement {level}, which this machine does not give: {_reasons(machine, level, None)}"
+    reasons = _reasons(machine, LEVELS[LEVELS.index(level) - 1])
+    why = f"{call.tool} needs confinement {level}, which this machine does not give ({reasons})"
     return Refusal(level, why, "run `harness doctor`; the least level is `sandbox.require` in the user's policy")
 
 
-def _reasons(machine: Machine, wanted: Level, found: Level | None) -> str:
-    """Why each level from the wanted one down to the one found is missing."""
-    lower = LEVELS.index(found) if found else 1
-    levels = [level for level in LEVELS if lower < LEVELS.index(level) <= max(LEVELS.index(wanted), 2)]
-    return "; ".join(f"{level}: {_reason(machine, level)}" for level in reversed(levels) if not machine.gives(level))
+def _reasons(machine: Machine, found: Level) -> str:
+    """Why the machine gives no more than what was found."""
+    missing = [level for level in LEVELS[LEVELS.index(found) + 1 :] if not machine.gives(level)]
+    return "; ".join(f"{level}: {_reason(machine, level)}" for level in reversed(missing))
 
 
 def _reason(machine: Machine, level: Level) -> str:

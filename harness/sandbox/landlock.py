@@ -177,7 +177,7 @@ class _Rules:
             self._add(self._open(cage.workspace), write)
         else:
             self._add_tree(cage.workspace, cage.hide)
-        for path in (*cage.write, cage.scratch):
+        for path in (*(path for path in cage.write if path.exists()), cage.scratch):
             self._add(self._open(path), write)
 
     def _open(self, path: Path, flags: int = os.O_PATH) -> int:
