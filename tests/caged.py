@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,32 @@ class Place:
         return self.run(level, words, **more)
 
 
+def as_user(user: str, script: str, *args: object) -> Any:
+    """What a script in the place of the harness prints, as JSON; it is given its user and `sys.argv`."""
+    become_user = _BECOME.format(test=str(ROOT / "tests"), user=user)
+    words = [_python(user), "-B", "-c", f"{become_user}{script}", *map(str, args)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+_BECOME = """
+import json, os, sys
+sys.path.insert(0, {test!r})
+import caged
+caged.become({user!r})
+"""
+
+
+def become(user: str) -> None:
+    """Be the user from now on, and undumpable as the harness is."""
+    if user == "ordinary" and os.getuid() == 0:
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+    kernel.set_undumpable()
+
+
 @contextmanager
 def place(user: str, parent: str = "/tmp") -> Iterator[Place]:
     """A fresh one; on a path that the user can reach."""
@@ -92,6 +119,16 @@ def place(user: str, parent: str = "/tmp") -> Iterator[Place]:
         yield made
     finally:
         shutil.rmtree(outside, ignore_errors=True)
+
+
+def lacking(level: str) -> str:
+    """Why a level cannot be tested here; empty when it can."""
+    here = facts()
+    if level == "landlock" and here.landlock < landlock.OLDEST:
+        return "landlock: the kernel has none of version 3 or newer"
+    if level == "full" and not (here.bwrap and (here.userns or here.mounts)):
+        return "full: no bubblewrap, or no namespaces for it"
+    return ""
 
 
 def users() -> list[str]:
@@ -130,22 +167,23 @@ def _cage(given: dict[str, Any]) -> Cage:
         given[name] = Path(given[name])
     for name in ("read", "write", "protect", "hide"):
         given[name] = tuple(map(Path, given.get(name, ())))
+    if "proxy" in given:
+        given["proxy"] = Path(given["proxy"])
     return Cage(**given)
 
 
 def _main(request: dict[str, Any]) -> Done:
-    if request["user"] == "ordinary" and os.getuid() == 0:
-        os.setgroups([])
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
-    kernel.set_undumpable()
+    become(request["user"])
     cage = _cage(request["cage"])
     keep = cage.scratch.parent
     roots = (cage.workspace / "bin", cage.workspace / "skills")
     before = protect.snapshot(cage.workspace, roots, keep) if request["guard"] else None
     words = [word.replace("{harness}", str(os.getpid())) for word in request["command"]]
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, open(os.devnull) as null:
-        code = start(cage, words, (null.fileno(), out.fileno(), err.fileno()), facts()).wait(timeout=50)
+        child = start(cage, words, (null.fileno(), out.fileno(), err.fileno()), facts())
+        code = child.wait(timeout=50)
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)  # as after every attempt
         printed = [(file.seek(0), file.read().decode("utf-8", "replace"))[1] for file in (out, err)]
     changes = {str(one.path): (one.what, one.restored) for one in protect.restore(before)} if before else {}
     return Done(code, printed[0], printed[1], changes, os.getpid())

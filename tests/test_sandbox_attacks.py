@@ -10,22 +10,17 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
-from caged import Place, place, users
+from caged import Place, lacking, place, users
 
 from harness.executor import environment
 from harness.sandbox import Machine, choose, probe, protect
 from harness.sandbox.facts import facts
 
 HERE = facts()
-LACKING = {
-    "landlock": "" if HERE.landlock >= 3 else "the kernel has no Landlock of version 3 or newer",
-    "full": "" if HERE.bwrap and (HERE.userns or HERE.mounts) else "no bubblewrap, or no namespaces for it",
-}
 
 
 def level(name: str) -> object:
-    why = LACKING.get(name, "")
-    return pytest.param(name, marks=pytest.mark.skipif(bool(why), reason=f"{name}: {why}"))
+    return pytest.param(name, marks=pytest.mark.skipif(bool(lacking(name)), reason=lacking(name)))
 
 
 WALLS = pytest.mark.parametrize("level", [level("landlock"), level("full")])
@@ -144,7 +139,7 @@ def test_A19_metadata_outside_cannot_be_changed_at_full(here: Place, level: str)
     assert (here.secret.stat().st_mode, here.secret.stat().st_mtime) == (before.st_mode, before.st_mtime)
 
 
-@pytest.mark.skipif(bool(LACKING["landlock"]), reason=LACKING["landlock"])
+@pytest.mark.skipif(bool(lacking("landlock")), reason=lacking("landlock"))
 def test_A19_that_it_can_be_at_landlock_is_said(tmp_path: Path) -> None:
     machine = probe.test_machine(HERE, tmp_path, ["landlock"])
     assert any("chmod" in gap and "landlock" in gap for gap in machine.gaps)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from harness.sandbox import Level, Machine, Tested
+from harness.sandbox import Level, Machine
+from harness.sandbox import Tested as Seen
 from harness.sandbox.choose import Call, Choice, Refusal, Require, level_for, summary
 
-ALL = Machine({"landlock": Tested("landlock"), "full": Tested("full")})
-NO_FULL = Machine({"landlock": Tested("landlock"), "full": Tested("full", reason="bubblewrap is not installed")})
-NO_LANDLOCK = Machine({"landlock": Tested("landlock", reason="too old"), "full": Tested("full")})
-NEITHER = Machine({"landlock": Tested("landlock", reason="too old"), "full": Tested("full", reason="no bubblewrap")})
+ALL = Machine({"landlock": Seen("landlock"), "full": Seen("full")})
+NO_FULL = Machine({"landlock": Seen("landlock"), "full": Seen("full", reason="bubblewrap is not installed")})
+NO_LANDLOCK = Machine({"landlock": Seen("landlock", reason="too old"), "full": Seen("full")})
+NEITHER = Machine({"landlock": Seen("landlock", reason="too old"), "full": Seen("full", reason="no bubblewrap")})
 
 READ, WRITE = Call("t", "read"), Call("t", "write")
 FULL_CALLS = [

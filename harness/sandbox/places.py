@@ -21,7 +21,7 @@ _NETWORK = (
 SEEN = (
     *("/etc/mime.types", "/etc/timezone", "/etc/os-release", "/etc/terminfo", "/etc/locale.alias", "/etc/hosts"),
     *("/etc/ssl/openssl.cnf", "/etc/pki/tls/openssl.cnf", "/etc/crypto-policies", "/etc/host.conf"),
-    "/etc/nsswitch.conf",
+    *("/etc/nsswitch.conf", "/etc/gitconfig", "/etc/inputrc", "/etc/magic", "/etc/perl", "/etc/fonts"),
 )
 """Harmless files that programs do without when they are missing, but not when they are there and cannot be read."""
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
