@@ -92,7 +92,7 @@ def outcome(files: Files, limits: Limits, seconds: float, ms: int | None = None)
         timed_out=code == _TIMED_OUT or stopped or number == signal.SIGXCPU,
         cancelled=False,
         out=out,
-        err=err,
+        err=_without_epitaph(err, number),
         dropped=lost_out + lost_err,
         ms=taken,
         started=True,
@@ -128,6 +128,12 @@ def _kept(fd: int, most: int) -> tuple[bytes, int]:
         parts.append(part)
         at += len(part)
     return b"".join(parts), max(0, size - most)
+
+
+def _without_epitaph(err: bytes, number: int | None) -> bytes:
+    """Some shells write a line about a signal's victim, and to where that one wrote its own."""
+    line = f"{signal.strsignal(number) or ''}\n".encode() if number else b""
+    return err.removesuffix(line) if len(line) > 1 else err
 
 
 def _ms(files: Files) -> int:

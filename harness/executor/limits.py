@@ -9,6 +9,7 @@ import math
 import resource
 import signal
 from contextlib import suppress
+from functools import lru_cache
 
 from harness.executor.outcome import Job
 from harness.executor.proc import tasks
@@ -21,25 +22,30 @@ def set_limits(pid: int, job: Job) -> None:
     """Best effort: the tool already runs, and may have ended."""
     if not hasattr(resource, "prlimit"):
         return
-    for kind, pair in _limits(job).items():
+    for kind, pair in _limits(job.limits, job.timeout).items():
         with suppress(OSError, ValueError):
             resource.prlimit(pid, kind, pair)
 
 
 def ulimits(job: Job) -> str:
     """Commands for a POSIX shell, each ending in `;`. What one of them cannot set stays as it is."""
-    limits = _limits(job)
-    cpu, last_cpu = limits[resource.RLIMIT_CPU]
-    words = [f"-St {cpu}", f"-Ht {last_cpu}", "-c 0"]  # the soft one first: it may not be above the other
-    words.append(f"-d {limits[resource.RLIMIT_DATA][1] // 1024}")
-    words.append(f"-f {limits[resource.RLIMIT_FSIZE][1] // _BLOCK}")
-    words.append(f"-n {limits[resource.RLIMIT_NOFILE][1]}")
-    text = "".join(f"ulimit {word};" for word in words)
     there = tasks()
-    if there is not None:  # the system counts all threads of the user, not those of the tool
-        # some shells call it `p`, some `u`
-        text += "ulimit -p {0}||ulimit -u {0};".format(_below(resource.RLIMIT_NPROC, there + job.limits.procs))
-    return text
+    if there is None:
+        return _ulimits(job.limits, job.timeout)
+    # the system counts all threads of the user, not those of the tool; some shells call it `p`, some `u`
+    most = _below(resource.RLIMIT_NPROC, there + job.limits.procs)
+    return f"{_ulimits(job.limits, job.timeout)}ulimit -p {most}||ulimit -u {most};"
+
+
+@lru_cache
+def _ulimits(limits: Limits, timeout: float) -> str:
+    found = _limits(limits, timeout)
+    cpu, last_cpu = found[resource.RLIMIT_CPU]
+    words = [f"-St {cpu}", f"-Ht {last_cpu}", "-c 0"]  # the soft one first: it may not be above the other
+    words.append(f"-d {found[resource.RLIMIT_DATA][1] // 1024}")
+    words.append(f"-f {found[resource.RLIMIT_FSIZE][1] // _BLOCK}")
+    words.append(f"-n {found[resource.RLIMIT_NOFILE][1]}")
+    return "".join(f"ulimit {word};" for word in words)
 
 
 def met(number: int | None, limits: Limits) -> str | None:
@@ -59,16 +65,16 @@ def size_text(size: int) -> str:
     return f"{size} bytes"
 
 
-def _limits(job: Job) -> dict[int, tuple[int, int]]:
+def _limits(limits: Limits, timeout: float) -> dict[int, tuple[int, int]]:
     """Kind → (soft, hard)."""
-    cpu = math.ceil(job.timeout) + 1
+    cpu = math.ceil(timeout) + 1
     wanted = {
         resource.RLIMIT_CORE: (0, 0),
         resource.RLIMIT_CPU: (cpu, cpu + 1),  # a second between SIGXCPU and SIGKILL
         # not the address space: many runtimes reserve far more of it than they use
-        resource.RLIMIT_DATA: (job.limits.memory,) * 2,
-        resource.RLIMIT_FSIZE: (job.limits.file_size,) * 2,
-        resource.RLIMIT_NOFILE: (job.limits.files,) * 2,
+        resource.RLIMIT_DATA: (limits.memory,) * 2,
+        resource.RLIMIT_FSIZE: (limits.file_size,) * 2,
+        resource.RLIMIT_NOFILE: (limits.files,) * 2,
     }
     return {kind: (_below(kind, soft), _below(kind, hard)) for kind, (soft, hard) in wanted.items()}
 

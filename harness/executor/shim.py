@@ -39,14 +39,15 @@ MARGIN_S = 1
 """How much later than the shim the harness ends a tool, should something have stopped the shim."""
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL
 _STEP = 1 << 20
-# Some shells export variables of their own. A shell tells of a signal's victim on its stderr, which is not the tool's.
+# Some shells export variables of their own; what they complain of here is of no use to anybody.
 _SHIM = (
     "unset PWD OLDPWD SHLVL;trap : TERM INT HUP;exec {err}>&2 2>/dev/null;printf . >&{started}||exit 1;{ulimits}"
     '"$@" 2>&{err} {err}>&- {started}>&- {rc}>&-;printf "%03d\\n" $? >&{rc}'
 )
-# Moves two descriptors to numbers that a shell can name: one digit.
+# Moves two descriptors to numbers that a shell can name: one digit. Python ignores two signals that a tool must get.
 _MOVER = (
-    "import fcntl,os,sys;fds=[int(word) for word in sys.argv[1:3]];"
+    "import fcntl,os,signal,sys;[signal.signal(number,signal.SIG_DFL) for number in (signal.SIGPIPE,signal.SIGXFSZ)];"
+    "fds=[int(word) for word in sys.argv[1:3]];"
     "high=[fcntl.fcntl(fd,fcntl.F_DUPFD_CLOEXEC,10) for fd in fds];[os.close(fd) for fd in fds];"
     "[os.dup2(fd,3+n) for n,fd in enumerate(high)];os.execv(sys.argv[3],sys.argv[3:])"
 )

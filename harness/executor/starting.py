@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import stat
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -30,19 +31,20 @@ def here(spawn: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes
 def obstacle(job: Job) -> str | None:
     """What would keep the tool from starting, seen beforehand, because another command in front of it hides it."""
     tool = Path(job.argv[0])
-    if not job.cwd.is_dir():
-        return reason(job, FileNotFoundError(errno.ENOENT, "", str(job.cwd)))
-    if not tool.exists():
-        return reason(job, FileNotFoundError(errno.ENOENT, "", job.argv[0]))
-    if tool.is_dir() or not os.access(tool, os.X_OK):
-        return reason(job, PermissionError(errno.EACCES, "", job.argv[0]))
-    head = _head(tool)
-    if head.startswith(b"#!"):
+    try:
+        mode = tool.stat().st_mode
+        if not job.cwd.is_dir():
+            raise FileNotFoundError(errno.ENOENT, "", str(job.cwd))
+        if stat.S_ISDIR(mode) or not os.access(tool, os.X_OK):
+            raise PermissionError(errno.EACCES, "", str(tool))
+        head = _head(tool)
         interpreter = _interpreter(head)
-        missing = interpreter and not Path(interpreter).exists()
-        return reason(job, FileNotFoundError(errno.ENOENT, "", job.argv[0])) if missing else None
-    if head and b"\0" not in head:  # a text: some programs would hand it to a shell
-        return reason(job, OSError(errno.ENOEXEC, "", job.argv[0]))
+        if interpreter and not Path(interpreter).exists():
+            raise FileNotFoundError(errno.ENOENT, "", str(tool))
+        if head and b"\0" not in head and not interpreter:  # a text: some programs would hand it to a shell
+            raise OSError(errno.ENOEXEC, "", str(tool))
+    except (OSError, ValueError) as error:
+        return reason(job, error)
     return None
 
 
@@ -53,7 +55,7 @@ def reason(job: Job, error: OSError | ValueError) -> str:
         return f"cannot start {tool.name}: an argument or a variable holds a NUL byte or no text of this system"
     if not job.cwd.is_dir():
         return f"cannot start {tool.name}: no such working directory: {job.cwd}"
-    if error.filename is not None and os.fspath(error.filename) != job.argv[0]:
+    if error.errno != errno.E2BIG and error.filename is not None and os.fspath(error.filename) != job.argv[0]:
         return f"cannot start {tool.name}: {(error.strerror or str(error)).lower()}: {error.filename}"
     return f"cannot start {tool.name}: {_system_reason(tool, error)}"
 
@@ -77,10 +79,13 @@ def _system_reason(tool: Path, error: OSError) -> str:
 
 def _head(tool: Path) -> bytes:
     try:
-        with tool.open("rb", buffering=0) as file:
-            return file.read(256)
-    except OSError:
+        fd = os.open(tool, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:  # it may be executed, yet not read
         return b""
+    try:
+        return os.read(fd, 256)
+    finally:
+        os.close(fd)
 
 
 def _interpreter(head: bytes) -> str | None:
