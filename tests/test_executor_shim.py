@@ -10,57 +10,20 @@ import signal
 import stat
 import subprocess
 import sys
-import textwrap
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
+from executor_attempts import OP, ROOT, attempt, folder_of, job, lives, script
 
 from harness.events.io import IO
-from harness.executor import Cancel, Job, Outcome, collect, cut, environment, evidence, prepare, run_shim, survivors
+from harness.executor import Cancel, Outcome, collect, cut, evidence, prepare, run_shim, survivors
 from harness.sandbox import Limits
 
-ROOT = Path(__file__).resolve().parents[1]
 MIB = 1 << 20
-OP = f"shim-{os.getpid()}/1"
-
-
-def script(folder: Path, text: str, name: str = "tool", mode: int = 0o755) -> Path:
-    path = folder / name
-    path.write_text(textwrap.dedent(text).lstrip(), newline="")
-    path.chmod(mode)
-    return path
-
-
-def folder_of(path: Path) -> Path:
-    """The attempt's folder, beside the tool."""
-    folder = path.parent / f"attempt-{path.name}"
-    (folder / "work").mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def job(
-    path: Path, *args: str, timeout: float = 20, stdin: bytes = b"", limits: Limits | None = None, op_id: str = OP
-) -> Job:
-    work = folder_of(path) / "work"
-    env = environment(op_id=op_id, run=path.parent, out=work, depth=0, passed={}, skill=None)
-    return Job((str(path), *args), path.parent, env, timeout, op_id, stdin, limits or Limits(), "d1")
-
-
-def attempt(path: Path, *args: str, **more: Any) -> Outcome:
-    made = job(path, *args, **more)
-    return run_shim(made, prepare(folder_of(path), made, IO()), IO(), Cancel())
-
-
-def lives(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def disk_bytes(path: Path) -> int:
@@ -81,9 +44,8 @@ def test_files_are_made_before_anything_starts(tmp_path: Path) -> None:
     tool = script(tmp_path, "#!/bin/sh\n: >ran\n")
     folder, made = folder_of(tool), job(tool, "a b", timeout=7)
     prepared = prepare(folder, made, IO())
-    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.name in ("rc", "started", "out", "err")} == {
-        "rc": b"....", "started": b"", "out": b"", "err": b"",
-    }  # fmt: skip
+    content = {name: (folder / name).read_bytes() for name in ("rc", "started", "out", "err")}
+    assert content == {"rc": b"....", "started": b"", "out": b"", "err": b""}
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir() if path.is_file()} == {0o600}
     asked = json.loads((folder / "request.json").read_bytes())
     assert (asked["argv"], asked["cwd"], asked["seconds"]) == ([str(tool), "a b"], str(tmp_path), 7)
@@ -164,7 +126,7 @@ import resource, sys
 sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / "tests")!r}]
 resource.setrlimit(resource.RLIMIT_NOFILE, (60, 60))
 from pathlib import Path
-from test_executor_shim import attempt
+from executor_attempts import attempt
 sys.stdout.buffer.write(attempt(Path("tool2").absolute()).out)
 """
     script(tmp_path, "#!/bin/sh\nulimit -n\n", "tool2")
@@ -179,7 +141,7 @@ def test_processes_are_limited_beyond_those_of_the_user(tmp_path: Path) -> None:
         print(resource.getrlimit(resource.RLIMIT_NPROC)[0])
     """)
     most = int(attempt(tool).out)
-    assert 128 < most
+    assert most > 128
     assert most < 128 + 100_000 or most == resource.getrlimit(resource.RLIMIT_NPROC)[1]
 
 
@@ -397,7 +359,7 @@ import os, sys
 sys.path[:0] = [{root!r}, {tests!r}]
 taken = [os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC) for _ in range(20)]
 from pathlib import Path
-from test_executor_shim import attempt
+from executor_attempts import attempt
 got = attempt(Path(sys.argv[1]))
 print(got.exit, got.out, got.err)
 """
