@@ -50,7 +50,7 @@ class Crew:
         """Journal the intent of a whole batch, put it on the disk if it can have an effect, then start all of it."""
         for op in ops:
             self._intend(op, needs.get(op.n, ()))
-        if any(not is_harmless(op) for op in ops):
+        if any(is_child(self.run, op) or not is_harmless(op) for op in ops):
             self.run.log.sync()
         for op in ops:
             self._launch(op, extra or Extra())
@@ -76,11 +76,12 @@ class Crew:
         run.append("tool.start", data, op.n)
 
     def _make_scratch(self, n: int, attempt: int) -> None:
-        folder = self.run.folder / "ops" / str(n)
-        if not folder.is_dir():
-            self.run.world.io.mkdir(folder)
-        self.run.world.io.mkdir(folder / str(attempt))
-        self.run.world.io.mkdir(folder / str(attempt) / "work")
+        folder, io = self.run.folder / "ops" / str(n), self.run.world.io
+        with self.run.log.guarded("an attempt's folder cannot be made"):
+            if not folder.is_dir():
+                io.mkdir(folder)
+            io.mkdir(folder / str(attempt))
+            io.mkdir(folder / str(attempt) / "work")
 
     def _launch(self, op: Operation, extra: Extra) -> None:
         self.busy[op.n] = op

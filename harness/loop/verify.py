@@ -42,7 +42,8 @@ def _in_pipelines(run: Run, name: str) -> Receipt | None:
 def judge_answer(run: Run, crew: Crew, answer: str) -> None:
     """Judge a proposed answer and append the `verify` event; the loop goes by what it says."""
     path = run.folder / "answer.md"
-    run.world.io.put(path, answer.encode("utf-8", "replace"))
+    with run.log.guarded("the answer cannot be written"):
+        run.world.io.put(path, answer.encode("utf-8", "replace"))
     absent = missing(run)
     checks: list[dict[str, Any]] = []
     question: str | None = None
