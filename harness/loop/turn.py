@@ -79,6 +79,8 @@ def settle(run: Run, crew: Crew) -> Stop | None:
                 crew.go_on(op)
             else:
                 _cut(run, op)
+        elif op.verb == "verify" and op.verdict == "allow":
+            _record_lost(run, op, "not-started")
         cut = not op.closed and op.result is not None and op.result["outcome"] in ("cut", "unknown")
         if cut and not is_harmless(op):
             return park(run, "unknown-outcome", [op.n], unknown_hint(run, op))
@@ -89,8 +91,12 @@ def _cut(run: Run, op: Operation) -> None:
     """Nothing of the old attempt may live on beside a new one; of one with an effect nothing is touched."""
     if is_harmless(op) or op.role == "verify":
         kill_tree(f"{run.name}/{op.n}")
+    _record_lost(run, op, "cut")
+
+
+def _record_lost(run: Run, op: Operation, outcome: str) -> None:
     data: dict[str, Any] = {"try": op.attempt} if op.attempt > 1 else {}
-    data |= {"outcome": "cut", "exit": None, "ms": 0, "out": "", "result": "", "why": "the harness ended before it did"}
+    data |= {"outcome": outcome, "exit": None, "ms": 0, "out": "", "result": "", "why": "the harness ended before it did"}
     run.append("tool.end", data, op.n)
 
 
