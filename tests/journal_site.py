@@ -68,8 +68,11 @@ replies:
 PLAIN = """harness-script: 1
 replies:
   - calls: [{run: [alpha]}, {run: [beta]}]
+    usage: {input: 100, out: 10}
   - calls: [{run: [report]}]
+    usage: {input: 100, out: 10}
   - calls: [{finish: all is well}]
+    usage: {input: 100, out: 10}
 """
 
 
@@ -167,6 +170,7 @@ def state_of(folder: Path) -> State:
 
 def make_site(root: Path, script: str = PLAIN, bodies: dict[str, str] | None = None, skill: str = SKILL) -> Site:
     """Write the project below `root` and read it as a command would."""
+    root.mkdir(parents=True, exist_ok=True)
     for name, body in {**BODIES, **(bodies or {})}.items():
         path = root / "bin" / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -22,9 +23,9 @@ from harness.runs.flags import Options
 from harness.runs.session import resume
 from tests import journal_invariants as must
 from tests.journal_disk import CRASHES, Action, Disk, Image, Recorder, at_point, points, unpack
-from tests.journal_site import ASKING, START, USAGE, Site, make_site, started
+from tests.journal_site import ASKING, PLAIN, START, USAGE, Site, make_site, started
 
-DOUBLES = 2_000
+DOUBLES = {ASKING: 500, PLAIN: 1_500}
 
 
 @dataclass(frozen=True)
@@ -43,10 +44,9 @@ class Recovered:
 class Matrix:
     """The reference run and what came of every disk so far."""
 
-    def __init__(self, place: Path) -> None:
-        self.place, self.site = place, make_site(place / "project", ASKING)
+    def __init__(self, place: Path, script: str) -> None:
+        self.place, self.site = place, make_site(place / "project", script)
         self.known: dict[Image, Recovered] = {}
-        self.cases = 0
         self.reference: State = must.folded(self.recover(()).log)
         self.trace = self.known[()].trace
 
@@ -75,7 +75,6 @@ class Matrix:
 
     def check(self, before: Disk, trace: tuple[Action, ...], n: int, cut: int | None, how: str, sent: int = 0) -> Disk:
         """One case: crash there, go on; what was on the disk then must be what the run went on from."""
-        self.cases += 1
         at = at_point(before, trace, n, cut)
         left = at.crash(how)
         found = self.recover(left.image())
@@ -110,12 +109,25 @@ def snapshot(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def matrix(tmp_path_factory: pytest.TempPathFactory) -> Matrix:
-    return Matrix(tmp_path_factory.mktemp("crash"))
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """In memory where there is such a file system: thousands of small folders are made and removed."""
+    memory = Path("/dev/shm")
+    with TemporaryDirectory(dir=memory if memory.is_dir() else tmp_path_factory.getbasetemp()) as path:
+        yield Path(path)
 
 
-def singles(matrix: Matrix) -> Iterator[tuple[int, int | None, str]]:
-    return ((n, cut, how) for n, cut in points(matrix.trace) for how in CRASHES)
+@pytest.fixture(scope="module")
+def matrices(place: Path) -> dict[str, Matrix]:
+    return {script: Matrix(place / str(number), script) for number, script in enumerate((ASKING, PLAIN))}
+
+
+@pytest.fixture
+def matrix(matrices: dict[str, Matrix]) -> Matrix:
+    return matrices[ASKING]
+
+
+def singles(matrix: Matrix) -> list[tuple[int, int | None, str]]:
+    return [(n, cut, how) for n, cut in points(matrix.trace) for how in CRASHES]
 
 
 @pytest.mark.parametrize("how", CRASHES)
@@ -124,20 +136,21 @@ def test_l1_every_crash_of_a_reading_run_is_recovered_from(matrix: Matrix, how: 
         matrix.check(Disk(), matrix.trace, n, cut, how)
 
 
-def test_l1_a_crash_in_the_recovery_from_a_crash_is_recovered_from(matrix: Matrix) -> None:
-    chance = random.Random(1)
-    firsts = [case for case in singles(matrix)]
-    before = matrix.cases
-    while matrix.cases < before + 2 * DOUBLES:
+@pytest.mark.parametrize("script", DOUBLES, ids=["asking", "plain"])
+def test_l1_a_crash_in_the_recovery_from_a_crash_is_recovered_from(matrices: dict[str, Matrix], script: str) -> None:
+    matrix, chance = matrices[script], random.Random(1)
+    firsts = singles(matrix)
+    for _ in range(DOUBLES[script]):
         n, cut, how = chance.choice(firsts)
         left = matrix.check(Disk(), matrix.trace, n, cut, how)
         again = matrix.recover(left.image()).trace
-        sent = sum(a[0] == "request" for a in matrix.trace[:n]) if how == "kill" else 0
+        sent = sum(action[0] == "request" for action in matrix.trace[:n]) if how == "kill" else 0
         matrix.check(left, again, *chance.choice(list(points(again))), chance.choice(CRASHES), sent)
 
 
 def test_l1_the_matrix_is_as_wide_as_it_says(matrix: Matrix) -> None:
-    assert len(list(singles(matrix))) >= 1_000
+    assert len(singles(matrix)) >= 1_000
+    assert sum(DOUBLES.values()) >= 2_000
 
 
 def test_l1_a_lost_page_with_later_ones_kept_is_damage(matrix: Matrix, tmp_path: Path) -> None:
