@@ -7,10 +7,11 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from harness.events.io import IO
+from harness.models import Prompt
 
 if TYPE_CHECKING:
     import subprocess
@@ -31,10 +32,10 @@ class Recorder(IO):
         self.root, self.trace = root, list[Action]()
         self._mutex = threading.RLock()
 
-    def heard(self, turn: int) -> None:
+    def heard(self, prompt: Prompt) -> None:
         """A request to the model is an action of the world, too."""
         with self._mutex:
-            self.trace.append(("request", turn))
+            self.trace.append(("request", prompt.turn))
 
     def _name(self, path: Path) -> str:
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else ""
@@ -88,6 +89,10 @@ class Recorder(IO):
         return super().spawn(argv, cwd, env, stdin, stdout, stderr, pass_fds)
 
 
+def _folder(name: str) -> str:
+    return name.rpartition("/")[0]
+
+
 @dataclass
 class Disk:
     """Names and bytes, as the kernel sees them and as they would be found after a loss of power. A folder is None."""
@@ -127,7 +132,7 @@ class Disk:
 
     def _sync_dir(self, folder: str) -> None:
         for names in (self.durable, self.names):
-            for name in [n for n in names if os.path.dirname(n) == folder.removeprefix(".")]:
+            for name in [n for n in names if _folder(n) == folder.removeprefix(".")]:
                 if name in self.names:
                     self.durable[name] = self.names[name]
                 else:
@@ -156,7 +161,7 @@ class Disk:
         return left
 
     def _is_reachable(self, name: str) -> bool:
-        above = os.path.dirname(name)
+        above = _folder(name)
         return not above or (above in self.durable and self._is_reachable(above))
 
     def _left(self, node: int, how: str) -> bytes:
@@ -176,7 +181,7 @@ class Disk:
         """The bytes of a run's journal and the names of its blobs, as the kernel or the platter has them."""
         names, files = (self.durable, self.synced) if durable else (self.names, self.bytes_of)
         node = names.get(f"{run}/events.jsonl")
-        blobs = {os.path.basename(name) for name in names if os.path.dirname(name) == f"{run}/blobs"}
+        blobs = {PurePosixPath(name).name for name in names if _folder(name) == f"{run}/blobs"}
         return b"" if node is None else files[node], blobs
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from contextlib import suppress
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +73,8 @@ def same_outcome(state: State, reference: State) -> None:
 def one_writer_at_a_time(raw: bytes) -> None:
     events = [parse(line) for line in raw.splitlines()]
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
-    assert all(b["epoch"] == a["epoch"] + (b["kind"] == "resume") for a, b in zip(events, events[1:], strict=False))
-    assert all(a["at"] <= b["at"] for a, b in zip(events, events[1:], strict=False))
+    assert all(b["epoch"] == a["epoch"] + (b["kind"] == "resume") for a, b in pairwise(events))
+    assert all(a["at"] <= b["at"] for a, b in pairwise(events))
 
 
 def spending_never_shrinks(state: State, tokens: int) -> None:

@@ -5,6 +5,7 @@ Everything is real but the model, which replays a script and notes what it was a
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from harness.models import Failure, ModelRef, Prompt, Reply
 from harness.models.scripted import Scripted
 from harness.policy.budget import merged
 from harness.policy.decide import Rules
+from harness.runs import deliver
 from harness.runs.begin import Order, begin, pins, reopen, transcript_of
 from harness.runs.find import all_runs
 from harness.runs.kit import skill_kit, tool_pins
@@ -31,7 +33,6 @@ from harness.skills.check import resolve
 from harness.skills.discovery import Catalog, read_catalog
 from harness.skills.names import find
 
-START = 1_796_039_123.0
 USAGE = 110
 SKILL = """---
 name: look
@@ -76,11 +77,18 @@ replies:
 """
 
 
+Heard = Callable[[Prompt], None]
+
+
+def unheard(prompt: Prompt) -> None:
+    """Nobody wants to know what the model is asked."""
+
+
 class Still(Clock):
     """A clock that stands, so that equal runs have equal times."""
 
-    def __init__(self, wall: float = START) -> None:
-        self.at, self.up = wall, 1000.0
+    def __init__(self) -> None:
+        self.at, self.up = float(int(time.time())), 1000.0
 
     def wall(self) -> float:
         return self.at
@@ -90,14 +98,14 @@ class Still(Clock):
 
 
 class Noting:
-    """A scripted model that says of each request which turn it was for."""
+    """A scripted model that tells of each request."""
 
-    def __init__(self, model: Scripted, heard: Callable[[int], None]) -> None:
+    def __init__(self, model: Scripted, heard: Heard) -> None:
         self.inner, self.heard = copy(model), heard
         self.ref: ModelRef = self.inner.ref
 
     def __call__(self, prompt: Prompt, *, on: Callable[[str], None]) -> Reply | Failure:
-        self.heard(prompt.turn)
+        self.heard(prompt)
         return self.inner(prompt, on=on)
 
     def left_over(self) -> str | None:
@@ -119,7 +127,7 @@ class Site:
     model: Scripted
     catalog: Catalog
     resolved: Resolved
-    clock: Clock = field(default_factory=Still)
+    clock: Still = field(default_factory=Still)
 
     def world(self, io: IO, runs: Path) -> World:
         return World(io, self.clock, Cancel(), runs_dir=runs)
@@ -138,7 +146,7 @@ class Site:
     def reopen(self, world: World, folder: Path) -> Run:
         return reopen(world, self.root, folder, skill_kit(self.resolved), Rules(), "user")
 
-    def drive(self, run: Run, heard: Callable[[int], None] = lambda turn: None) -> Stop:
+    def drive(self, run: Run, heard: Heard = unheard) -> Stop:
         """Drive an open run until it stops, and give up its lock."""
         try:
             run.attach(transcript_of(run, self.resolved, "Look.", "", can_ask=True), Noting(self.model, heard))
@@ -146,14 +154,14 @@ class Site:
         finally:
             run.log.close()
 
-    def carry(self, io: IO, runs: Path, heard: Callable[[int], None] = lambda turn: None) -> Stop:
+    def carry(self, io: IO, runs: Path, heard: Heard = unheard) -> Stop:
         """Begin a run, or go on with the one that is there; answer what it asks; until it has ended."""
         world = self.world(io, runs)
         while True:
             folder = started(runs)
             state = state_of(folder) if folder else None
             if folder and state and state.status == "parked" and not list((folder / "inbox").glob("*.json")):
-                io.put(folder / "inbox" / "answer-1.json", b'{"kind":"answer","op":5,"text":"yes","by":"user:ann"}')
+                deliver.put(deliver.one(folder, None, question=True), io, {"kind": "answer", "text": "yes"})
             stop = self.drive(self.reopen(world, folder) if folder else self.begin(world), heard)
             if not stop.parked:
                 return stop

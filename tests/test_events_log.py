@@ -343,11 +343,11 @@ def test_a_lock_that_keeps_nobody_out_is_refused(tmp_path: Path) -> None:
 def test_nothing_of_a_refused_opening_is_left_open(tmp_path: Path) -> None:
     lines = journal(tmp_path / "run")
     (tmp_path / "run" / "events.jsonl").write_bytes(b"".join(lines[:3] + lines[4:]))
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(3):
         with pytest.raises(JournalError):
             open_log(tmp_path / "run", IO(), Hands())
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 @pytest.mark.parametrize("fail", ["write", "sync", "truncate", "rename", "sync run"])

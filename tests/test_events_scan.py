@@ -119,7 +119,7 @@ def test_case_6_a_lost_blob_is_damage_after_a_sync_and_a_torn_end_without(tmp_pa
         if broken is not None:
             blob.write_bytes(broken)
         if kind == "park":
-            with pytest.raises(JournalError, match=r"blob \w+ (is missing|has other content); the last good event is 3"):
+            with pytest.raises(JournalError, match=r"blob \w+ (is missing|has other content); .* event is 3$"):
                 opened(folder)
             continue
         log = opened(folder)

@@ -23,7 +23,7 @@ from harness.runs.flags import Options
 from harness.runs.session import resume
 from tests import journal_invariants as must
 from tests.journal_disk import CRASHES, Action, Disk, Image, Recorder, at_point, points, unpack
-from tests.journal_site import ASKING, PLAIN, START, USAGE, Site, make_site, started
+from tests.journal_site import ASKING, PLAIN, USAGE, Site, make_site, started
 
 DOUBLES = {ASKING: 500, PLAIN: 1_500}
 
@@ -54,7 +54,7 @@ class Matrix:
         """Go on with what is on this disk, to the end, and look at all that must hold whatever came before."""
         if image not in self.known:
             runs = self.place / f"runs-{len(self.known)}"
-            unpack(image, runs, START)
+            unpack(image, runs, self.site.clock.at)
             self.known[image] = self._carried(image, runs)
             shutil.rmtree(runs)
         return self.known[image]
@@ -157,7 +157,7 @@ def test_l1_a_lost_page_with_later_ones_kept_is_damage(matrix: Matrix, tmp_path:
     disk = at_point(Disk(), matrix.trace, len(matrix.trace), None)
     name = matrix.recover(()).name
     raw = disk.journal(name)[0]
-    unpack(disk.image(), tmp_path / "runs", START)
+    unpack(disk.image(), tmp_path / "runs", matrix.site.clock.at)
     holed = raw[:4096] + bytes(4096) + raw[8192:]
     (tmp_path / "runs" / name / "events.jsonl").write_bytes(holed)
     with pytest.raises(JournalError, match="damaged at byte") as refused:

@@ -96,7 +96,8 @@ def _cut(run: Run, op: Operation) -> None:
 
 def _record_lost(run: Run, op: Operation, outcome: str) -> None:
     data: dict[str, Any] = {"try": op.attempt} if op.attempt > 1 else {}
-    data |= {"outcome": outcome, "exit": None, "ms": 0, "out": "", "result": "", "why": "the harness ended before it did"}
+    why = "the harness ended before it did"
+    data |= {"outcome": outcome, "exit": None, "ms": 0, "out": "", "result": "", "why": why}
     run.append("tool.end", data, op.n)
 
 
