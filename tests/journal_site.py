@@ -188,6 +188,11 @@ def make_site(root: Path, script: str = PLAIN, bodies: dict[str, str] | None = N
     (root / "skills" / "look" / "SKILL.md").write_text(skill)
     (root / "note.txt").write_text("a note\n")
     (root / "script.yaml").write_text(script)
+    return read_site(root)
+
+
+def read_site(root: Path) -> Site:
+    """The project that is there."""
     catalog = read_catalog(root, root / "home", [])
     resolved = resolve(catalog, find(catalog, "look"))
     assert not [f for f in resolved.findings if f.severity == "error"]

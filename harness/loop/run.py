@@ -13,6 +13,7 @@ from harness.errors import HarnessError
 from harness.events.clock import Clock
 from harness.events.fold import apply
 from harness.events.io import IO
+from harness.events.line import to_json
 from harness.events.log import INLINE_LARGE, Log
 from harness.events.state import Operation, Receipt, State
 from harness.executor import Cancel
@@ -200,7 +201,7 @@ class Run:
 
     def fit_argv(self, argv: Sequence[str]) -> Any:
         """An argv for an event: the list, or a reference where it is long."""
-        size = sum(len(a.encode("utf-8", "replace")) + 3 for a in argv)
+        size = len(to_json(list(argv)).encode())
         return list(argv) if size <= INLINE_LARGE else self.log.blob("\0".join(argv).encode("utf-8", "replace"))
 
     def args(self, op: Operation) -> list[str]:
