@@ -90,9 +90,9 @@ class IO:
         """Remove one file."""
         path.unlink()
 
-    def touch(self, path: Path) -> None:
-        """Set the times of `path`, which must exist, to now."""
-        os.utime(path)
+    def touch(self, path: Path, at: float) -> None:
+        """Set the times of `path`, which must exist, to `at` (epoch seconds)."""
+        os.utime(path, (at, at))
 
     def lock(self, fd: int) -> bool:
         """Take the exclusive lock of the open file without waiting; False when somebody else has it."""

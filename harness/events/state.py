@@ -43,7 +43,7 @@ class Operation:
 
     `attempt` is the number of the newest attempt, `attempt_open` is True between its start and its end. `result` is
     the data of the `tool.end` that closed it. `error` is the reason a call never was one (a reply's parse error, or a
-    `finish` beside other calls). `out` and `err` hold text or a blob reference, as in the event.
+    `finish` beside other calls). `counted` is True once it was allowed for the first time.
     """
 
     n: int
@@ -74,6 +74,7 @@ class Operation:
     ended_at: float | None = None
     result: dict[str, Any] | None = None
     answer: Any = None
+    level: str = ""
     closed: bool = False
 
     @property
@@ -98,7 +99,10 @@ class Spent:
 
 @dataclass(slots=True)
 class State:
-    """The fold of a run's events. `start` is the data of `run.start`; `status` is new, open, parked or ended."""
+    """The fold of a run's events. `start` is the data of `run.start`; `status` is new, open, parked or ended.
+
+    `request` is the newest `model.start` with all its fields; `reserved` is the same while it has no result.
+    """
 
     status: str = "new"
     seq: int = 0
@@ -128,6 +132,7 @@ class State:
     replies: list[Any] = field(default_factory=list)
     inbox: set[str] = field(default_factory=set)
     spent: Spent = field(default_factory=Spent)
+    request: dict[str, Any] = field(default_factory=dict)
     reserved: dict[str, Any] | None = None
     model: str = ""
     context: int = 0

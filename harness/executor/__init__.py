@@ -9,7 +9,7 @@ from harness.executor.environment import environment
 from harness.executor.evidence import Evidence, collect, evidence, kill_attempt
 from harness.executor.files import cut
 from harness.executor.orphans import kill_tree, survivors
-from harness.executor.outcome import Cancel, Job, Outcome
+from harness.executor.outcome import Cancel, Job, Outcome, not_started
 from harness.executor.process import run
 from harness.executor.shim import Attempt, prepare, run_shim
 
@@ -25,6 +25,7 @@ __all__ = [
     "evidence",
     "kill_attempt",
     "kill_tree",
+    "not_started",
     "prepare",
     "run",
     "run_shim",

@@ -1,4 +1,4 @@
-"""How one attempt is confined: the level it gets and why, what it may touch, what it is given, what is put back after."""
+"""How one attempt is confined: its level, what it may touch, what it is given, what is put back after it."""
 
 from __future__ import annotations
 
@@ -7,59 +7,28 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from harness.events.io import IO
 from harness.events.state import Operation
 from harness.executor import Job
-from harness.loop.fence import Fence
+from harness.loop.guard import Guard
 from harness.loop.run import Run
 from harness.policy import Level
 from harness.policy.hosts import Grant, hosts_of
-from harness.policy.settings import Settings, limits_of
-from harness.sandbox import Cage, Machine, bubblewrap, landlock, names, seccomp
-from harness.sandbox.choose import Call, Choice, Refusal, level_for
-from harness.sandbox.facts import Facts
+from harness.policy.settings import limits_of
+from harness.sandbox import Cage, bubblewrap, landlock, names, seccomp
 from harness.sandbox.protect import Change
 from harness.sandbox.proxy import BRIDGE, Proxy, bridged
-from harness.secrets import passed, placed, released, store
+from harness.secrets import passed, placed, released
 from harness.tools import Tool
 
 DIRECT_SECONDS = 60.0
+UNSAID_SECONDS = 60.0
 TEST_SECONDS = 1800.0
 WRITES = ("write", "external", "money", "destructive")
-
-
-@dataclass(slots=True)
-class Guard:
-    """What the person's settings and this machine come to, for a run and its children.
-
-    `least` is what `--sandbox` asks for. `readable` are files and folders that the person named as inputs. `hidden`
-    are folders that no tool reads: other runs, settings, secrets.
-    """
-
-    settings: Settings
-    machine: Machine
-    facts: Facts
-    fence: Fence
-    least: Level = "none"
-    trusted: bool = True
-    environ: Mapping[str, str] = field(default_factory=dict)
-    hidden: tuple[Path, ...] = ()
-    readable: tuple[Path, ...] = ()
-
-    def level(self, tool: Tool, effect: str) -> Choice | Refusal:
-        """The level a call of this effect gets here, or why it may not run at all."""
-        secret = bool(released(tool, self.settings, self.environ).values)
-        call = Call(tool.name, effect, bool(tool.net), secret, self.trusted)
-        least = max(self.least, self.settings.floor, key=_rank)
-        return level_for(call, self.machine, self.settings.require, self.settings.unconfined.get(tool.name, ""), least)
-
-
-def _rank(level: Level) -> int:
-    return ("none", "limits", "landlock", "full").index(level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,29 +55,38 @@ def is_direct(op: Operation, tool: Tool) -> bool:
     return op.effect == "read" and op.repeat == "pure" and tool.timeout <= DIRECT_SECONDS
 
 
-def variables(guard: Guard | None, tool: Tool) -> tuple[dict[str, str], list[str]]:
-    """The plain variables a tool is passed, and the names of all it gets, secrets included."""
+def seconds_of(run: Run, tool: Tool) -> float:
+    """The deadline of one attempt: the header's, else half an hour for a test runner, else the configured one."""
+    if tool.timeout != UNSAID_SECONDS:
+        return tool.timeout
+    guard = run.world.guard
+    return TEST_SECONDS if guard is not None and tool.name in guard.settings.tests else run.world.tool_timeout
+
+
+def variables(run: Run, tool: Tool) -> list[str]:
+    """The names of the plain variables and of the secrets that the tool gets."""
+    guard = run.world.guard
     if guard is None:
-        return {}, []
+        return []
     plain = passed(tool, guard.settings, guard.environ).variables
-    secret = released(tool, guard.settings, guard.environ).values
-    return dict(plain), sorted({*plain, *secret})
+    return sorted({*plain, *released(tool, guard.settings, guard.environ, run.project).values})
 
 
 @contextmanager
 def confined(run: Run, op: Operation, tool: Tool, job: Job, io: IO) -> Iterator[Confined]:
     """Prepare the cage of one attempt, and take it down again. Raises OSError where that is not possible."""
-    guard, level = run.world.guard, op.level or "none"
+    guard, level = run.world.guard, cast(Level, op.level or "none")
     if guard is None:
         yield Confined(job, list, _here, (), Aftermath)
         return
     with ExitStack() as stack:
         work = run.folder / "ops" / str(op.n) / str(op.attempt) / "work"
-        secret = released(tool, guard.settings, guard.environ).values
+        secret = released(tool, guard.settings, guard.environ, run.project).values
         given = stack.enter_context(placed(tool, secret, work, io))
         plain = passed(tool, guard.settings, guard.environ)
         env = {**job.env, **plain.variables, **given}
-        grant = hosts_of(tool, run.values(tool.name, op.argv or ()), _hosts_env(plain.variables, secret), guard.settings)
+        values, known = run.values(tool.name, op.argv or ()), _hosts_env(plain.variables, secret)
+        grant = hosts_of(tool, values, known, guard.settings)
         proxy = _proxy(grant, level, stack)
         cage = cage_of(run, op, tool, level, grant, proxy, plain.readable)
         job = replace(job, env=env, limits=cage.limits)
@@ -183,8 +161,3 @@ def _hooks(cage: Cage, job: Job, guard: Guard, proxy: Proxy | None, fenced: bool
         return Aftermath(tuple(changes), tuple(proxy.refused) if proxy is not None else ())
 
     return Confined(job, wrap, start, fds, after)
-
-
-def hidden_folders(environ: Mapping[str, str], runs: Path, config: Path, state: Path) -> tuple[Path, ...]:
-    """What no tool reads: other runs, the person's settings and their secrets."""
-    return tuple(path.resolve() for path in (runs, config, state, store(environ)))

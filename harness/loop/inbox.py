@@ -30,7 +30,8 @@ def take(run: Run) -> int:
     for path in files:
         if path.stem not in run.state.inbox:
             _take_one(run, path)
-        run.world.io.unlink(path)
+        with run.log.guarded("a message cannot be removed from the inbox"):
+            run.world.io.unlink(path)
     return len(files)
 
 

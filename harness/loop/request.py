@@ -12,7 +12,7 @@ from harness.events.log import INLINE, INLINE_LARGE
 from harness.loop import threads
 from harness.loop.ending import end, park
 from harness.loop.run import Run, Stop
-from harness.models import Call, Failure, Prompt, Reply
+from harness.models import Call, Failure, Prompt, Reply, Usage
 from harness.models.failures import failure
 from harness.policy.budget import limit
 from harness.prompt import prefix_digest
@@ -89,12 +89,18 @@ def _reply_data(run: Run, reply: Reply, prompt: Prompt, scheme: str) -> dict[str
     usage = reply.usage
     calls = [_call_data(run, call, run.state.next_op + i) for i, call in enumerate(reply.calls)]
     data |= {"content": _large(run, reply.content), "dialect": reply.dialect, "calls": calls, "stop": reply.stop}
-    data["usage"] = None if usage is None else {name: getattr(usage, name) for name in usage.__slots__}
-    data["cost"] = None if reply.cost_nanos is None else reply.cost_nanos / 1_000_000_000
+    data["usage"] = None if usage is None else _figures(usage)
+    data["cost"] = reply.cost_nanos / 1_000_000_000 if reply.cost_nanos else reply.cost_nanos
     data["ms"] = reply.ms
     if reply.demonstration:
         data["demonstration"] = True
     return data
+
+
+def _figures(usage: Usage) -> dict[str, Any]:
+    """Tokens in and out, and what else is not as usual."""
+    every = {name: getattr(usage, name) for name in usage.__slots__}
+    return {name: n for name, n in every.items() if name in ("input", "out") or n != getattr(Usage(), name)}
 
 
 def _call_data(run: Run, call: Call, n: int) -> dict[str, Any]:
@@ -111,12 +117,13 @@ def _call_data(run: Run, call: Call, n: int) -> dict[str, Any]:
 def _long(run: Run, value: Any) -> Any:
     if isinstance(value, str):
         return run.log.fit(value)
-    return value if len(text := to_json(value)) <= INLINE else run.log.blob(text.encode())
+    raw = to_json(value).encode()
+    return value if len(raw) <= INLINE else run.log.blob(raw)
 
 
 def _large(run: Run, content: Any) -> Any:
-    text = to_json(content)
-    return content if len(text) <= INLINE_LARGE else run.log.blob(text.encode())
+    raw = to_json(content).encode()
+    return content if len(raw) <= INLINE_LARGE else run.log.blob(raw)
 
 
 def _failed(run: Run, failure: Failure, prompt: Prompt) -> Stop | None:

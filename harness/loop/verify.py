@@ -42,7 +42,8 @@ def judge_answer(run: Run, crew: Crew, answer: str) -> None:
 
     Interrupted, nothing is appended: the answer is judged anew when the run goes on.
     """
-    run.world.io.put(run.folder / "answer.md", answer.encode("utf-8", "replace"))
+    with run.log.guarded("the answer cannot be written"):
+        run.world.io.put(run.folder / "answer.md", answer.encode("utf-8", "replace"))
     absent = missing(run)
     checks: list[dict[str, Any]] = []
     question: str | None = None
