@@ -185,7 +185,7 @@ if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
         os.close(0), os.close(1), os.close(2)
-        time.sleep(0.3)
+        time.sleep(0.2)
         for path in sys.argv[1:]:
             try:
                 open(path, "w").write("escaped")
@@ -200,7 +200,7 @@ def test_a_double_fork_stays_confined(here: Place, level: str) -> None:
     outside = here.outside / "escaped"
     inside = here.scratch / "still-here"
     here.python(level, DAEMON, outside, inside)
-    until = time.monotonic() + (5 if level == "landlock" else 1)
+    until = time.monotonic() + (5 if level == "landlock" else 0.5)
     while not inside.exists() and time.monotonic() < until:
         time.sleep(0.05)
     assert not outside.exists()
@@ -342,6 +342,13 @@ def test_a_workspace_below_home(level: str) -> None:
         (made.workspace / "file").write_text("fine")
         assert made.run(level, ["/bin/cat", str(made.workspace / "file")]).out == "fine"
         assert str(made.outside.name) not in made.run(level, ["/bin/ls", home]).out or level == "full"
+
+
+@NEEDS_FULL
+def test_a_workspace_of_everything_has_its_own_processes_and_devices(here: Place) -> None:
+    script = "ls /proc | grep -c '^[0-9]*$'; cat /proc/{harness}/environ; touch /dev/null/x /proc/x"
+    done = here.run("full", ["/bin/sh", "-c", script], workspace=Path("/"), writable=False)
+    assert int(done.out) < 10
 
 
 def test_every_link_on_the_way_to_the_system_is_known(tmp_path: Path) -> None:

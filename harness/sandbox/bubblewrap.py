@@ -34,10 +34,15 @@ def argv(cage: Cage, command: Sequence[str], seccomp_fd: int | None, machine: Fa
     if machine.bwrap is None:
         raise HarnessError("bubblewrap is not installed", "install the package bubblewrap")
     mounts = _mounts(cage)
-    words = [str(machine.bwrap), *_namespaces(cage, machine), *_links(cage, mounts)]
+    words = [str(machine.bwrap), *_namespaces(cage, machine)]
+    if mounts[0].path == "/":  # the workspace may be all there is; devices and processes are its own even so
+        words += _mount(mounts.pop(0))
+    else:
+        words += _links(cage, mounts)
+    words += "--dev", "/dev", "--proc", "/proc"
     for mount in mounts:
         words += _mount(mount)
-    for path in _sealed(mounts):
+    for path in _sealed(cage, mounts):
         words += "--remount-ro", path
     if seccomp_fd is not None:
         words += "--seccomp", str(seccomp_fd)
@@ -50,7 +55,7 @@ def _namespaces(cage: Cage, machine: Facts) -> list[str]:
         words.append("--unshare-user")
     if cage.network != "host":
         words.append("--unshare-net")
-    return [*words, "--dev", "/dev", "--proc", "/proc"]
+    return words
 
 
 def _mounts(cage: Cage) -> list[_Mount]:
@@ -107,9 +112,10 @@ def _mount(mount: _Mount) -> list[str]:
     return ["--perms", "0555" if mount.kind == "hide" else "1777", "--tmpfs", path]
 
 
-def _sealed(mounts: list[_Mount]) -> list[str]:
+def _sealed(cage: Cage, mounts: list[_Mount]) -> list[str]:
     """Made read-only last, when every mount point in them exists."""
-    return [*(mount.path for mount in mounts if mount.kind == "hide" and Path(mount.path).is_dir()), "/"]
+    covers = [mount.path for mount in mounts if mount.kind == "hide" and Path(mount.path).is_dir()]
+    return covers if cage.workspace == Path("/") else [*covers, "/"]
 
 
 def _links(cage: Cage, mounts: list[_Mount]) -> list[str]:
