@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import TypeVar
 
-from harness.sandbox import Cage, bubblewrap, landlock, seccomp
+from harness.sandbox import Cage, bubblewrap, landlock, places, seccomp
 from harness.sandbox.facts import Facts, facts
 
 T = TypeVar("T")
@@ -25,10 +26,19 @@ def start(cage: Cage, command: Sequence[str], spawn: Spawn[T], machine: Facts | 
     machine = machine or facts()
     if cage.level != "full":
         return landlock.spawn(cage, lambda: spawn(command, ()), machine)
-    code = seccomp.program(machine.machine, cage.network != "off")
     with ExitStack() as stack:
-        fd = None
+        fds: list[int] = []
+        code = seccomp.program(machine.machine, cage.network != "off")
         if code is not None:
-            fd = seccomp.descriptor(code)
-            stack.callback(os.close, fd)
-        return spawn(bubblewrap.argv(cage, command, fd, machine), () if fd is None else (fd,))
+            fds.append(_held(stack, seccomp.descriptor(code)))
+        files: dict[Path, int] = {}
+        for path in places.small_files(cage.network == "host"):
+            with suppress(OSError):  # it is mounted then, or gone
+                files[path] = _held(stack, os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        words = bubblewrap.argv(cage, command, fds[0] if fds else None, machine, files)
+        return spawn(words, [*fds, *files.values()])
+
+
+def _held(stack: ExitStack, fd: int) -> int:
+    stack.callback(os.close, fd)
+    return fd
