@@ -115,8 +115,7 @@ class Crew:
         data: dict[str, Any] = {"try": attempt} if attempt > 1 else {}
         if op.role != "call" or op.verb == "stage":
             data["role"] = "stage" if op.verb == "stage" else op.role
-        if op.verb != "run":  # the reply names it otherwise
-            data["tool"] = op.tool
+        data["tool"] = op.tool
         data["level"] = op.level or "none"
         if op.digest:
             data["digest"] = op.digest
