@@ -16,6 +16,7 @@ from harness.skills.check import resolve
 from harness.skills.names import find
 from harness.tools import Tool
 from harness.tools.arguments import help_text, parse, refusal, wants_help
+from harness.view.text import escape
 
 CODES = (0, 1, 2, 3, 5, 7, 11, 75, 124, 130)
 
@@ -37,7 +38,7 @@ def run(
     tool = _of_skill(resolve(found, find(found, skill)).tools, name, skill) if skill else find_tool(at, name)
     args = list(words or ())
     if tool.broken is None and wants_help(tool, args):
-        typer.echo(help_text(tool))
+        typer.echo(escape(help_text(tool)))
         return 0
     _check(tool, args)
     options = options_of(said, None, None, allow or (), deny or (), at)
