@@ -24,6 +24,16 @@ CLOSED_PIPE = 141
 
 def run(arguments: list[str]) -> int:
     """The exit code of the command that `arguments` name. Never raises."""
+    code = carried_out(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):  # a terminal that is gone; Python would end with a code of its own
+            mute(stream)
+    return code
+
+
+def carried_out(arguments: list[str]) -> int:
     said = Globals()
     open_closed()
     for stream in (sys.stdout, sys.stderr):
