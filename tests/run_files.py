@@ -27,7 +27,7 @@ def make_project(folder: Path) -> Path:
     for name, (meta, body) in TOOLS.items():
         add_tool(folder, name, body, meta)
     (folder / "bin" / "bare").write_text('#!/bin/sh\necho "$@" >> bare.log\n')
-    add_skill(folder, "work", " ".join(TOOLS), "metadata:\n  inputs: log pods\n")
+    add_skill(folder, "work", " ".join(TOOLS), "metadata:\n  inputs: |\n    log\n    pods\n")
     add_skill(folder, "strict", "look act", "metadata:\n  requires: look\n")
     add_skill(folder, "forced", "look act", "metadata:\n  requires: act\n")
     return folder

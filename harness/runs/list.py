@@ -97,7 +97,7 @@ def unreadable(folder: Path) -> Listed:
     try:
         began = at_seconds(f"{stamp}Z")
     except ValueError:
-        began = 0.0
+        began = folder.lstat().st_mtime
     try:
         stop = "damaged" if (folder / "events.jsonl").stat().st_size else "never started"
     except FileNotFoundError:
