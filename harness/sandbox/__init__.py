@@ -11,22 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-Level = Literal["none", "limits", "landlock", "full"]
-LEVELS: tuple[Level, ...] = ("none", "limits", "landlock", "full")
-"""Weakest first."""
+from harness.policy import LEVELS, Level, Limits
+
+__all__ = ["LEVELS", "Cage", "Level", "Limits", "Machine", "Network", "Tested"]
 
 Network = Literal["off", "proxy", "host"]
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Resource limits of one attempt: bytes, counts. `output` is what is kept of stdout and of stderr each."""
-
-    memory: int = 4 * 1024**3
-    files: int = 256
-    file_size: int = 1024**3
-    procs: int = 128
-    output: int = 8 * 1024**2
 
 
 @dataclass(frozen=True, slots=True)
