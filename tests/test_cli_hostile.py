@@ -51,7 +51,7 @@ def test_case_11_hostile_text_is_escaped_in_every_view_and_u_in_json(project: Pa
     assert json.loads(harness("runs", "--json", cwd=project).stdout)["runs"][0]["goal"] == f"goal {HOSTILE}"
     answered = harness("answer", run.name, "x", "--resume", "--json", cwd=project)
     assert clean(answered.stdout) and json.loads(answered.stdout)["answer"] == HOSTILE
-    assert (run / "answer.md").read_text(newline="") == HOSTILE
+    assert (run / "answer.md").read_bytes().decode() == HOSTILE
 
 
 def test_case_11_an_answer_is_escaped_for_a_terminal_and_whole_for_a_pipe(project: Path) -> None:
@@ -73,9 +73,8 @@ def test_case_11_the_prompt_shows_a_hostile_call_escaped(project: Path) -> None:
 
 def test_case_12_a_reader_that_went_away_ends_a_list_and_never_a_run(project: Path) -> None:
     model = script(project, *OK)
-    line = f"harness run work x -m {model}{{}} | true; echo ${{PIPESTATUS[0]}}"
     for option in ("", " --json", " --output stream-json", " -q"):
-        done = shell(line.format(option), cwd=project)
+        done = shell(f"harness run work x -m {model}{option} | true; echo ${{PIPESTATUS[0]}}", cwd=project)
         assert done.stdout == "0\n" and "Traceback" not in done.stderr and "Broken" not in done.stderr
         assert (newest(project) / "answer.md").read_text() == "the answer"
     parked = script(project, calls(["act"]), name="act.yaml")
@@ -136,7 +135,7 @@ def test_a_tools_bytes_are_printed_as_they_are(project: Path) -> None:
 
 BAD_TOOLS = {
     "floods": ("head -c 100000000 /dev/zero | tr '\\0' x", 0, ""),
-    "hangs": ("sleep 60", 124, "no end within 1 s"),
+    "hangs": ("sleep 60", 1, "no end within 1 s"),
     "dies": ("kill -SEGV $$", 1, "killed by signal 11"),
     "garbage": ("head -c 100000 /dev/urandom; printf '\\377\\000{'", 0, ""),
     "unusual": ("exit 200", 1, "FAILED: exit 200"),
@@ -147,7 +146,8 @@ BAD_TOOLS = {
 @pytest.mark.parametrize("name", BAD_TOOLS)
 def test_a_tool_that_misbehaves_is_one_line_and_a_code(project: Path, name: str) -> None:
     body, code, words = BAD_TOOLS[name]
-    tool = add_tool(project, name, body or "", "# @meta effect read\n# @meta timeout 1" if name == "hangs" else "# @meta effect read")
+    more = "\n# @meta timeout 1" if name == "hangs" else ""
+    tool = add_tool(project, name, body or "", f"# @meta effect read{more}")
     if body is None:
         tool.write_text(tool.read_text().replace("#!/bin/sh", "#!/no/such/interpreter"))
     command = [*COMMAND, "tools", "run", name]
@@ -160,7 +160,8 @@ def test_a_tool_that_misbehaves_is_one_line_and_a_code(project: Path, name: str)
 
 
 def test_a_tool_that_forks_away_is_killed_with_what_it_left(project: Path) -> None:
-    add_tool(project, "forks", "(setsid sleep 300 >/dev/null 2>&1 & echo $! > forked.pid); (sleep 300 & echo $! > left.pid) ; echo off")
+    away = "(setsid sleep 300 >/dev/null 2>&1 & echo $! > forked.pid); (sleep 300 & echo $! > left.pid); echo off"
+    add_tool(project, "forks", away)
     done = harness("tools", "run", "forks", cwd=project)
     assert (done.returncode, done.stdout) == (0, "off\n"), done.stderr
     for name in ("left.pid", "forked.pid"):
@@ -173,7 +174,8 @@ def test_a_bad_tool_among_good_ones_stops_nothing_else(project: Path) -> None:
     add_tool(project, "huge", "head -c 3000000 /dev/zero | tr '\\0' y")
     text = (project / "skills/work/SKILL.md").read_text()
     (project / "skills/work/SKILL.md").write_text(text.replace("allowed-tools: look", "allowed-tools: dies huge look"))
-    done = harness("run", "work", "x", "-m", script(project, calls(["dies"], ["huge"], ["look"]), finish("ok")), cwd=project)
+    model = script(project, calls(["dies"], ["huge"], ["look"]), finish("ok"))
+    done = harness("run", "work", "x", "-m", model, cwd=project)
     assert (done.returncode, done.stdout) == (0, "ok\n")
     assert sorted(event["data"]["class"] for event in events(newest(project), "tool.end")) == ["FAILED", "OK", "OK"]
 
@@ -196,7 +198,7 @@ def test_what_is_no_skill_script_or_setting_is_one_clear_text(project: Path) -> 
         (["tools", "run", "lok"], "near: look"),
         (["tools", "run", "look", "--z"], "--z"),
         (["tools", "run", "--skill", "work", "lok"], "near: look"),
-        (["pipeline", "bin/pipe", "--z"], "--z"),
+        (["pipeline", "bin/pipe", "--z"], "takes no arguments"),
         (["run", "oncall-triage", "x", "-i", "logs=/no/such/log", "-m", "none"], "/no/such/log"),
     ):
         done = harness(*arguments, cwd=project)

@@ -110,7 +110,8 @@ def test_case_3_words_an_argument_a_pipe_and_a_file(project: Path) -> None:
     starts = []
     ways = (["why", "is", "42", "late"], ["why is 42 late"], ["-"], ["-f", "goal.txt"], [])
     for words in ways:
-        done = harness("run", "work", *words, "-m", model, cwd=project, stdin="why is 42 late\n" if "-" in words else None)
+        piped = "why is 42 late\n" if "-" in words else None
+        done = harness("run", "work", *words, "-m", model, cwd=project, stdin=piped)
         assert done.returncode == 0
         starts.append(events(newest(project))[0]["data"])
         assert ("counts as input" in done.stderr) == (words[:1] in (["-"], ["-f"]))
@@ -176,7 +177,8 @@ def test_half_made_and_damaged_folders_are_listed_and_never_raised(project: Path
     good = run(project, *OK)
     runs = good.parent
     stamp = "20300101T00000{}-work-{}"
-    half, empty, garbage = (runs / stamp.format(n, name) for n, name in enumerate(("aaaaaaaa", "bbbbbbbb", "cccccccc")))
+    names = ("aaaaaaaa", "bbbbbbbb", "cccccccc")
+    half, empty, garbage = (runs / stamp.format(number, name) for number, name in enumerate(names))
     for folder in (half, empty, garbage):
         folder.mkdir()
     (empty / "events.jsonl").write_bytes(b"")
@@ -190,8 +192,9 @@ def test_half_made_and_damaged_folders_are_listed_and_never_raised(project: Path
     assert "passed" in rows[good.name[-8:]] and "dddddddd" in rows
     assert good.name[-8:] in harness("runs", "--since", "1h", cwd=project).stdout
     for folder in (half, empty, garbage):
-        for command in (["show"], ["show", "--graph"], ["show", "--event", "1"], ["show", "-F"], ["resume"], ["approve"]):
-            done = harness(command[0], folder.name, *command[1:], cwd=project)
+        for command in ("show", "show --graph", "show --event 1", "show -F", "resume", "approve"):
+            word, *options = command.split()
+            done = harness(word, folder.name, *options, cwd=project)
             refused(done, 3, str(folder))
     cut = good / "events.jsonl"
     lines = cut.read_bytes().splitlines(keepends=True)
@@ -268,9 +271,7 @@ def test_case_8_a_pipeline_is_a_command_with_its_own_help(project: Path) -> None
 
 
 @pytest.mark.parametrize(("exit_code", "code"), [(75, 75), (69, 69), (77, 77), (2, 2), (65, 65), (5, 1), (3, 1), (1, 1)])
-def test_case_8_a_pipeline_and_a_tool_end_with_the_code_of_the_class(
-    project: Path, exit_code: int, code: int
-) -> None:  # fmt: skip
+def test_case_8_a_pipeline_and_a_tool_end_with_the_code_of_the_class(project: Path, exit_code: int, code: int) -> None:
     add_tool(project, "fails", f"echo partly; echo 'it broke' >&2; exit {exit_code}")
     add_pipeline(project, "steps", "  a: {run: [look]}\n  bad: {run: [fails], needs: [a]}\n")
     done = harness("pipeline", "bin/steps", cwd=project)

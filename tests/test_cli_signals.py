@@ -60,7 +60,8 @@ def test_case_15_the_first_ctrl_c_lets_a_tool_end_then_130_with_the_resume_line(
     busy(started, project, "slow", "1")
     started[0].send_signal(INT)
     code, err = ended(started[0])
-    assert code == 130 and "stopping after slow" in err and f"next: harness resume {newest(project).name[-8:][:4]}" in err
+    assert code == 130 and "stopping after slow" in err
+    assert f"next: harness resume {newest(project).name[-8:][:4]}" in err
     assert outcome(project) == "done" and events(newest(project))[-1]["data"]["stop"] == "interrupted"
     done = harness("resume", "last", cwd=project)
     assert (done.returncode, done.stdout) == (0, "done\n") and len(events(newest(project), "tool.start")) == 1
@@ -151,9 +152,7 @@ def test_a_stop_reaches_the_stages_of_a_pipeline_and_is_its_parents(
     assert (done.returncode, done.stdout) == (0, "looked at 1\n"), done.stderr
 
 
-def test_a_killed_process_is_shown_as_stopped_and_goes_on(
-    project: Path, started: list[subprocess.Popen[str]]
-) -> None:
+def test_a_killed_process_is_shown_as_stopped_and_goes_on(project: Path, started: list[subprocess.Popen[str]]) -> None:
     pid = busy(started, project, "slow", "0.5")
     started[0].kill()
     started[0].wait(30)

@@ -161,7 +161,9 @@ def start_pipeline(world: World, catalog: Catalog, path: Path, words: Sequence[s
     tool, kit, pipeline = load_pipeline(catalog, path)
     values, problems = parse(tool, words)
     if problems:
-        raise HarnessError(refusal(tool, problems), f"harness pipeline {path} --help", code=2)
+        raise HarnessError(refusal(tool, problems), f"harness pipeline {path} --help")
+    if words and not tool.declared:
+        raise HarnessError(f"{path} takes no arguments", "declare them in its header: # @option --name <NAME>")
     refuse_long(values)
     budget = merged({}, parse_budget(options.budget))
     digests = {"skill": file_pin(tool.path), "tools": tool_pins(kit.tools), "policy": ""}
