@@ -1,4 +1,4 @@
-"""A project for tests of runs: small tools of every effect, skills that use them, and scripts of what the model says."""
+"""A project for tests of runs: small tools of every effect, skills that use them, scripts of what the model says."""
 
 from __future__ import annotations
 

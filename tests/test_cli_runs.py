@@ -1,4 +1,4 @@
-"""Going on with runs, listing and showing them: what has ended is not done again, what is damaged is said, never raised."""
+"""Going on with runs, listing and showing them: what has ended is not done again, what is damaged is told."""
 
 from __future__ import annotations
 
@@ -270,7 +270,10 @@ def test_case_8_a_pipeline_is_a_command_with_its_own_help(project: Path) -> None
     assert "Usage: harness" not in shown.stdout and shown.stdout.endswith("looked at 7\n2\n")
 
 
-@pytest.mark.parametrize(("exit_code", "code"), [(75, 75), (69, 69), (77, 77), (2, 2), (65, 65), (5, 1), (3, 1), (1, 1)])
+CODES = [(75, 75), (69, 69), (77, 77), (2, 2), (65, 65), (5, 1), (3, 1), (1, 1)]
+
+
+@pytest.mark.parametrize(("exit_code", "code"), CODES)
 def test_case_8_a_pipeline_and_a_tool_end_with_the_code_of_the_class(project: Path, exit_code: int, code: int) -> None:
     add_tool(project, "fails", f"echo partly; echo 'it broke' >&2; exit {exit_code}")
     add_pipeline(project, "steps", "  a: {run: [look]}\n  bad: {run: [fails], needs: [a]}\n")
