@@ -196,7 +196,7 @@ def test_a_lost_terminal_at_a_prompt_parks(project: Path) -> None:
     asked = AtTerminal(sys.executable, "-m", "harness", "run", "work", "x", "-m", model, cwd=project)
     asked.until("[n] no")
     asked.hang_up()
-    assert asked.process.wait(30) in (5, 130)
+    assert asked.process.wait(30) == 5
     last = events(newest(project))[-1]
     assert (last["kind"], last["data"]["stop"]) == ("park", "needs-approval")
     assert harness("resume", "last", cwd=project).returncode == 5

@@ -23,6 +23,11 @@ class Terminal:
         self.view, self.mode, self.runs_dir = view, mode, runs_dir
         self._turn = threading.Lock()
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether a question stands there now."""
+        return self._turn.locked()
+
     def approve(self, request: dict[str, Any], elsewhere: Callable[[], bool]) -> Said:
         """Show one call and ask. The verdict is None when nobody could be asked, or the word came otherwise."""
         with self._turn:

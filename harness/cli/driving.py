@@ -43,11 +43,12 @@ class Driver:
     mode: Mode
     cancel: Cancel
     view: Any
+    terminal: Any = None
 
     def world(self) -> World:
         """What the run acts through. Views hear of its events; questions go to the terminal if there is one."""
-        ask = terminal_ask(self) if self.mode.can_ask else None
-        world = World(IO(), Clock(), self.cancel, ask, runs_dir=runs_dir(self.at))
+        self.terminal = terminal_ask(self) if self.mode.can_ask else None
+        world = World(IO(), Clock(), self.cancel, self.terminal, runs_dir=runs_dir(self.at))
         world.sinks.append(self._tell)
         world.child_receipts = read_state
         world.delta, world.history = self.view.delta, self.view.history
@@ -62,7 +63,12 @@ class Driver:
         self.view.event(event, run, depth)
 
     def interrupted(self, number: int, frame: FrameType | None) -> None:
-        """Ctrl-C: once, start nothing more; twice, kill what runs; three times, leave at once."""
+        """Ctrl-C: once, start nothing more; twice, kill what runs; three times, leave at once.
+
+        A terminal that hangs up at a question takes the question away, and the run parks.
+        """
+        if number == signal.SIGHUP and self.terminal is not None and self.terminal.is_asking:
+            return
         before = self.cancel.level
         if number == signal.SIGINT and before >= 2:
             os._exit(UNASKED)
