@@ -23,8 +23,8 @@ from harness.events.clock import Clock
 from harness.events.io import IO
 from harness.executor import Cancel
 from harness.loop.run import World
-from harness.runs.children import read_state
 from harness.runs.flags import Options
+from harness.runs.peek import read_state
 from harness.runs.session import Session
 from harness.tools.stages import Pipeline, read_pipeline
 from harness.tools.wiring import edges

@@ -15,7 +15,7 @@ from harness.events.state import State
 from harness.graph import Graph, Need
 from harness.graph.draw import layers, mermaid
 from harness.graph.fresh import Ground, fresh_receipt, holders
-from harness.runs.begin import peek
+from harness.runs.peek import peek
 from harness.skills.discovery import Catalog
 from harness.skills.names import find
 from harness.tools.header import read_tool

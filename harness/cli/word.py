@@ -14,6 +14,7 @@ from harness.errors import HarnessError
 from harness.events.io import IO
 from harness.runs.deliver import Waiting, meant, one, put, waiting
 from harness.runs.find import find_run
+from harness.runs.peek import peek
 from harness.view.mode import Mode, current
 from harness.view.text import escape
 
@@ -191,8 +192,6 @@ def _top(target: Waiting) -> str:
     """The run that a person goes on with: the outermost parent."""
     folder, start = target.folder, target.state.start
     while start.get("parent"):
-        from harness.runs.begin import peek
-
         folder = folder.parent / start["parent"]["run"]
         start = peek(folder)
     return folder.name

@@ -14,7 +14,6 @@ from typing import Any
 from harness import __version__
 from harness.errors import HarnessError, JournalError
 from harness.events.log import INLINE, Log, create, open_log
-from harness.events.scan import scan
 from harness.graph.fresh import unmet
 from harness.loop.run import Run, Toolset, World
 from harness.models import ModelRef, Offer
@@ -145,18 +144,6 @@ def tidy_attempts(run: Run) -> None:
         if not k.isdigit() or (op is not None and int(k) <= op.attempt):
             continue
         run.world.io.rename(attempt, attempt.with_name(f"lost-{k}-{letters(4)}"))
-
-
-def peek(folder: Path) -> dict[str, Any]:
-    """The data of a run's first line, without owning it. Raises JournalError when there is none."""
-    try:
-        found = scan((folder / "events.jsonl").read_bytes(), folder, blobs=False)
-    except OSError as error:
-        raise JournalError(f"the run cannot be read: {error.strerror}", "look at the folder", str(folder)) from error
-    if not found.events or found.events[0]["kind"] != "run.start":
-        raise JournalError("this run never started", "start it again; its folder may be deleted", str(folder))
-    start: dict[str, Any] = found.events[0]["data"]
-    return start
 
 
 def pins(run_tools: Mapping[str, Any], resolved: Resolved) -> dict[str, Any]:

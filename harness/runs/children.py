@@ -10,8 +10,6 @@ from typing import Any
 
 from harness import pipeline as pipelines
 from harness.errors import HarnessError
-from harness.events.fold import fold
-from harness.events.log import follow
 from harness.events.state import Operation, State
 from harness.loop.act import is_child
 from harness.loop.ending import spent_of
@@ -22,6 +20,7 @@ from harness.models import Model, ModelRef
 from harness.policy.budget import limit, used
 from harness.runs.begin import Order, begin, letters, limits_text, pins, reopen, transcript_of
 from harness.runs.kit import file_pin, pipeline_kit, skill_kit, skill_places, tool_pins
+from harness.runs.peek import read_state
 from harness.skills import Skill
 from harness.skills.body import substitute
 from harness.skills.check import resolve
@@ -143,15 +142,6 @@ def budget_slice(parent: Run, own: Any) -> dict[str, Any]:
         chosen = left if mine is None else min(left, mine)
         found[key] = str(chosen) if key == "usd" else float(chosen) if key == "seconds" else int(chosen)
     return found
-
-
-def read_state(folder: Path) -> State | None:
-    """The state of a run that somebody else may own, or None where it never started."""
-    try:
-        events = follow(folder)
-    except OSError:
-        return None
-    return fold(events) if events and events[0]["kind"] == "run.start" else None
 
 
 def _already(parent: Run, folder: Path, known: State) -> ChildEnd | None:

@@ -12,8 +12,7 @@ from typing import Any
 from harness.errors import HarnessError, JournalError
 from harness.events.io import IO
 from harness.events.state import Operation, State
-from harness.runs.begin import peek
-from harness.runs.children import read_state
+from harness.runs.peek import peek, read_state
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,6 @@ from harness.runs.begin import (
     begin,
     changed_pins,
     limits_text,
-    peek,
     pins,
     refuse_changes,
     reopen,
@@ -34,6 +33,7 @@ from harness.runs.begin import (
 from harness.runs.children import Family
 from harness.runs.flags import Options, rules_of
 from harness.runs.kit import file_pin, file_places, find_tool, pipeline_kit, skill_kit, skill_places, tool_pins
+from harness.runs.peek import peek
 from harness.skills import Resolved, Skill
 from harness.skills.body import substitute
 from harness.skills.check import resolve
