@@ -16,7 +16,8 @@ HEAVY = {"rich", "anthropic", "git", "httpx2", "httpx", "http.client", "ssl", "a
 ENTRY = "import sys; from harness.cli.main import main; code = main(); print(code, *sys.modules, file=sys.stderr)"
 DRIVES = {"harness.loop", "harness.models", "harness.executor", "harness.prompt", "harness.pipeline", "_decimal"}
 COMMANDS = {
-    "run": ("run work x -m scripted:ok.yaml", 0), "resume": ("resume last -b turns=x", 2), "pipeline": ("pipeline bin/p", 0),
+    "run": ("run work x -m scripted:ok.yaml", 0), "resume": ("resume last -b turns=x", 2),
+    "pipeline": ("pipeline bin/p", 0),
     "approve": ("approve RUN 1 --digest 00000000", 5), "deny": ("deny RUN 1", 0), "answer": ("answer RUN x", 2),
     "runs list": ("runs", 0), "show": ("show", 0), "skills list": ("skills", 0), "skills show": ("skills show work", 0),
     "skills check": ("skills check work", 0), "skills new": ("skills new fresh", 0), "tools list": ("tools", 0),
