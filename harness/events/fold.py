@@ -10,10 +10,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from harness.events.line import at_seconds
-from harness.events.state import TAKES_SLOT, Operation, Receipt, Slot, State
+from harness.events.receipt import argv_of, file_receipt, slot_of
+from harness.events.state import Operation, State
 
 Event = dict[str, Any]
 MONEY = 1_000_000_000
+UNSETTLED = frozenset({"cut", "timeout", "cancelled", "protocol", "refusal", "length"})
+"""Reasons of a failed request that may have cost something: without figures it counts as what was reserved for it."""
 
 
 def fold(events: Iterable[Event], state: State | None = None) -> State:
@@ -83,8 +86,17 @@ def _note(state: State, data: dict[str, Any], _: int) -> None:
 
 
 def _model_start(state: State, data: dict[str, Any], _: int) -> None:
-    state.reserved = data
+    _lose_reserved(state)
+    state.request = state.reserved = {**state.request, **data}
     state.context = data.get("context", state.context)
+
+
+def _lose_reserved(state: State) -> None:
+    """Count a request that brought no result in full: it was sent, and may have been paid for."""
+    if state.reserved is not None:
+        lost = state.reserved
+        usage = {"input": lost.get("estimate", 0), "out": lost.get("max_tokens", 0)}
+        _settle_request(state, {"usage": usage, "cost": lost.get("usd")})
 
 
 def _model_reply(state: State, data: dict[str, Any], _: int) -> None:
@@ -130,6 +142,8 @@ def _settle_request(state: State, data: dict[str, Any]) -> None:
 
 
 def _model_fail(state: State, data: dict[str, Any], _: int) -> None:
+    if data["reason"] in UNSETTLED and not data.keys() & {"usage", "cost"}:
+        _lose_reserved(state)
     _settle_request(state, data)
 
 
@@ -137,22 +151,28 @@ def _decide(state: State, data: dict[str, Any], n: int) -> None:
     op = state.ops.get(n) or _open_decided(state, n, data)
     if data.get("inbox"):
         state.inbox.add(data["inbox"])
-    first = op.verdict is None
     op.verdict, op.code, op.reasons = data["verdict"], data.get("code"), tuple(data.get("reasons") or ())
     if "argv" in data:
-        op.argv = _argv(data["argv"])
+        op.argv = argv_of(data["argv"])
     op.effect, op.repeat = data.get("effect", op.effect), data.get("repeat", op.repeat)
-    op.digest = data.get("digest", op.digest)
+    op.digest, op.level = data.get("digest", op.digest), data.get("level", op.level)
     if data.get("via"):
         op.approved_by = data.get("by")
         state.strikes, state.progress = 0, True
-    if op.verdict == "allow" and (first or op.approved_by) and op.role != "verify":
-        state.spent.calls += 1
-        state.spent.effects[op.effect] = state.spent.effects.get(op.effect, 0) + 1
+    if op.verdict == "allow":
+        _count_call(state, op)
     if op.verdict == "deny":
         if data.get("via"):
             state.denied[slot_of(op)] = (op.reasons or ("a person said no",))[0]
         _close(state, op)
+
+
+def _count_call(state: State, op: Operation) -> None:
+    """An operation is one call, however often it is judged and tried."""
+    if op.role != "verify" and not op.counted:
+        op.counted = True
+        state.spent.calls += 1
+        state.spent.effects[op.effect] = state.spent.effects.get(op.effect, 0) + 1
 
 
 def _open_decided(state: State, n: int, data: dict[str, Any]) -> Operation:
@@ -167,25 +187,10 @@ def _open_decided(state: State, n: int, data: dict[str, Any]) -> Operation:
     return op
 
 
-def _argv(value: object) -> tuple[str, ...]:
-    if isinstance(value, dict):
-        return (f"blob:{value.get('blob')}",)
-    if isinstance(value, str):
-        return (value,)
-    return tuple(value) if isinstance(value, list) else ()
-
-
-def slot_of(op: Operation) -> Slot:
-    """Where this operation's receipt is kept."""
-    if op.verb == "stage":
-        return ("stage", op.stage or "")
-    return (op.tool, *(op.argv or ()))
-
-
 def _tool_start(state: State, data: dict[str, Any], n: int) -> None:
     op = state.ops[n]
     op.attempt, op.attempt_open, op.attempt_epoch = data.get("try", 1), True, state.epoch
-    op.role, op.child = data.get("role", "call"), data.get("child")
+    op.role, op.child, op.file = data.get("role", "call"), data.get("child"), data.get("file", "")
     op.tool = data.get("tool", op.tool)
     op.needs = tuple(data.get("needs") or ())
     op.started_at = state.at
@@ -204,7 +209,7 @@ def _tool_end(state: State, data: dict[str, Any], n: int) -> None:
     if data["outcome"] == "unknown" and data.get("by") != "person":
         return
     if op.verb == "read" or had_attempt:
-        _file(state, op, data)
+        file_receipt(state, op, data)
     _close(state, op)
 
 
@@ -216,29 +221,8 @@ def _add_spent(state: State, child: dict[str, Any]) -> None:
     state.spent.tokens_out += child.get("tokens_out", 0)
     state.spent.nanos += child.get("nanos", 0)
     state.spent.unpriced += child.get("unpriced", 0)
-
-
-def _file(state: State, op: Operation, data: dict[str, Any]) -> None:
-    """Keep what the operation proves, and note whether it brought anything new."""
-    slot, name = slot_of(op), data.get("class", "OK")
-    receipt = Receipt(
-        op=op.n, slot=slot, tool=op.tool, argv=op.argv or (), exit=data.get("exit") or 0, error_class=name,
-        result=data.get("result", ""), at=state.at, ttl=data.get("ttl"), needs=op.needs,
-        artifacts=tuple((a["path"], a["sha256"]) for a in data.get("artifacts") or ()),
-    )  # fmt: skip
-    state.receipts[op.n] = receipt
-    state.ended[op.tool] = state.ended.get(op.tool, 0) + (name != "UNKNOWN_OUTCOME")
-    if receipt.ok:
-        state.succeeded.setdefault(op.tool, []).append(op.n)
-    if name in TAKES_SLOT:
-        state.slots[slot] = receipt
-        state.by_tool.setdefault(op.tool, {})[slot] = receipt
-        state.stale.discard(slot)
-    key = (slot, receipt.result)
-    worker_failed = op.child is not None and data.get("stop") not in (None, "passed")
-    if key not in state.seen and not worker_failed:
-        state.progress = True
-    state.seen.add(key)
+    for effect, count in (child.get("effects") or {}).items():
+        state.spent.effects[effect] = state.spent.effects.get(effect, 0) + count
 
 
 def _close(state: State, op: Operation) -> None:
@@ -276,12 +260,12 @@ def _park(state: State, data: dict[str, Any], _: int) -> None:
 
 
 def _resume(state: State, data: dict[str, Any], _: int) -> None:
+    _lose_reserved(state)
     if state.end is not None:  # a person begins anew where the run had given up
         state.strikes = state.finishes = 0
     state.status, state.park, state.end = "open", None, None
     for change in data.get("changes") or ():
-        name = str(change.get("what", "")).removeprefix("tool ")
-        state.stale.update(slot for slot, receipt in state.slots.items() if receipt.tool == name)
+        state.stale.update(state.by_tool.get(str(change.get("what", "")).removeprefix("tool "), ()))
 
 
 def _amend(state: State, data: dict[str, Any], _: int) -> None:

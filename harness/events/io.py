@@ -49,6 +49,18 @@ class IO:
         """Cut the open file to `length` bytes."""
         os.ftruncate(fd, length)
 
+    def punch(self, fd: int, start: int, length: int) -> bool:
+        """Give the disk space of a part of the open file back; its size stays. False where that is not to be had."""
+        import ctypes  # few files ever need it
+
+        keep_size, punch_hole = 1, 2
+        try:
+            call = ctypes.CDLL(None).fallocate64
+        except (OSError, AttributeError):
+            return False
+        numbers = ctypes.c_int(fd), ctypes.c_int(keep_size | punch_hole), ctypes.c_int64(start), ctypes.c_int64(length)
+        return bool(call(*numbers) == 0)
+
     def sync(self, fd: int) -> None:
         """Bring the file's data, and the length needed to read it, to the disk."""
         if hasattr(os, "fdatasync"):
@@ -78,9 +90,9 @@ class IO:
         """Remove one file."""
         path.unlink()
 
-    def touch(self, path: Path) -> None:
-        """Set the times of `path`, which must exist, to now."""
-        os.utime(path)
+    def touch(self, path: Path, at: float) -> None:
+        """Set the times of `path`, which must exist, to `at` (epoch seconds)."""
+        os.utime(path, (at, at))
 
     def lock(self, fd: int) -> bool:
         """Take the exclusive lock of the open file without waiting; False when somebody else has it."""
@@ -124,19 +136,25 @@ class IO:
         stdout: int,
         stderr: int,
         pass_fds: Sequence[int] = (),
+        placed: Mapping[int, int] | None = None,
     ) -> subprocess.Popen[bytes]:
         """Start `argv`, whose first word is a path, in a session of its own with umask 077.
 
-        `stdin`, `stdout`, `stderr` are descriptors; of all others the child gets `pass_fds` only, under the same
-        numbers. A process that is started in a session of its own in any other way may be taken for a runaway of a
-        tool that runs at the time, and be killed. Raises `OSError` or `ValueError` when nothing was started.
+        `stdin`, `stdout`, `stderr` are descriptors; of all others the child gets `pass_fds` under the same numbers, and
+        those that `placed` names under the numbers it gives them, which must be open here and in nobody's use. A
+        process that is started in a session of its own in any other way may be taken for a runaway of a tool that runs
+        at the time, and be killed. Raises `OSError` or `ValueError` when nothing was started.
         """
         import subprocess  # whoever only reads a log does not need it
 
-        with _spawning:  # nothing else may be forked while `pass_fds` are inheritable
+        places = placed or {}
+        with _spawning:  # nothing else may be forked while these are inheritable
+            kept = {number: os.dup(number) for number in places}
             try:
                 for fd in pass_fds:
                     os.set_inheritable(fd, True)
+                for number, fd in places.items():
+                    os.dup2(fd, number)
                 # close_fds closes one by one where the fast ways are forbidden; every descriptor is close-on-exec
                 child: subprocess.Popen[bytes] = subprocess.Popen(
                     argv,
@@ -153,5 +171,8 @@ class IO:
             finally:
                 for fd in pass_fds:
                     os.set_inheritable(fd, False)
+                for number, fd in kept.items():
+                    os.dup2(fd, number, inheritable=False)
+                    os.close(fd)
             _children.add(child)
             return child

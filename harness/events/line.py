@@ -20,6 +20,13 @@ KINDS = frozenset(
 _CRC = b',"crc":"'
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no number")
+
+
+_decode = json.JSONDecoder(parse_constant=_no_number).decode
+
 # What could act on a terminal that prints the raw line, or hide text on it: JSON lets each be written as an escape.
 _UNSAFE = re.compile(
     "[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
@@ -32,11 +39,22 @@ class BadLine(ValueError):
 
 
 def to_json(value: object) -> str:
-    """Compact JSON, non-ASCII kept, invisible and control characters as escapes. NaN raises ValueError."""
-    text = _encode(value)
+    """Compact JSON, non-ASCII kept, invisible and control characters as escapes; half a character becomes U+FFFD.
+
+    Raises ValueError for NaN, an infinity, and what is nested too deep.
+    """
+    try:
+        text = _encode(value)
+    except RecursionError as error:
+        raise ValueError("nested too deep for a journal") from error
     if text.isascii() and "\x7f" not in text:
         return text
-    return _UNSAFE.sub(_escaped, _SURROGATE.sub("\ufffd", text))
+    return _UNSAFE.sub(_escaped, whole(text))
+
+
+def whole(text: str) -> str:
+    """The text with U+FFFD for each half of a character, so that it can be encoded."""
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
 def _escaped(found: re.Match[str]) -> str:
@@ -71,8 +89,8 @@ def parse(line: bytes) -> dict[str, Any]:
     if f"{zlib.crc32(line[:-18]):08x}".encode() != line[-10:-2]:
         raise BadLine("checksum differs")
     try:
-        event = json.loads(line)
-    except ValueError as error:
+        event = _decode(line.decode())
+    except (ValueError, RecursionError) as error:
         raise BadLine("not JSON") from error
     if not isinstance(event, dict) or not isinstance(event.get("data"), dict):
         raise BadLine("not an event")

@@ -1,22 +1,21 @@
-"""The journal's one writer: lock, append, sync, blobs. It knows the shape of a line and nothing of its meaning."""
+"""The journal's one writer: append, sync, blobs. It knows the shape of a line and nothing of its meaning."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import os
-import socket
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.errors import BusyError, JournalError
+from harness.errors import JournalError
 from harness.events import line as lines
+from harness.events import lock
 from harness.events.clock import Clock, Hand
 from harness.events.io import IO
-from harness.events.scan import Scan, scan
+from harness.events.scan import Scan, good_events, never_started, proves, scan
 
 INLINE = 4_096
 INLINE_LARGE = 32_768
@@ -29,8 +28,9 @@ FIX = "free the cause, then: harness resume {run}; an unlocked run goes on as it
 class Log:
     """An open journal. `folder` is the run's; only the holder of the lock has one of these.
 
-    `events` are those found when it was opened. After any failed write or sync the log is `broken`: it appends no
-    more, and the run is resumable as it lies on the disk.
+    `events` are those found when it was opened, `lost` the seconds its last owner lived on after the last of them.
+    After any failed write or sync the log is `broken`: it appends no more, and the run is resumable as it lies on the
+    disk.
     """
 
     def __init__(self, folder: Path, io: IO, clock: Clock, lock_fd: int) -> None:
@@ -40,7 +40,7 @@ class Log:
         self._lock_fd, self._fd, self._good = lock_fd, -1, 0
         self._mutex = threading.Lock()
         self._seq, self._epoch = 0, 1
-        self._unsynced: list[Path] = []
+        self._new_names = [folder.parent, folder]  # folders with names that may not be on the disk yet
         self._hand = Hand(clock)
         self.events: tuple[dict[str, Any], ...] = ()
         self.repaired: dict[str, int] | None = None
@@ -60,6 +60,8 @@ class Log:
             at = lines.at_text(self.now())
             epoch = self._epoch + (1 if kind == "resume" else 0)
             line = lines.frame(self._seq + 1, epoch, at, kind, data, op)
+            if proves(kind, data):
+                self._sync_names()
             self._write(line)
             self._seq, self._epoch = self._seq + 1, epoch
         event = lines.parse(line[:-1])
@@ -72,7 +74,9 @@ class Log:
 
     def _write(self, line: bytes) -> None:
         self._refuse_if_broken()
-        if self.io.size(self._fd) != self._good:
+        with self.guarded("the journal cannot be read"):
+            size = self.io.size(self._fd)
+        if size != self._good:
             self._break("the journal has another length than this process wrote: somebody else writes to it")
         try:
             written = self.io.write(self._fd, line)
@@ -96,29 +100,30 @@ class Log:
         if self.broken:
             self._break("the journal could not be written before; nothing more is appended")
 
+    @contextlib.contextmanager
+    def guarded(self, message: str) -> Iterator[None]:
+        """Do something to the run's folder; should the disk refuse, nothing more is appended. Raises JournalError."""
+        self._refuse_if_broken()
+        try:
+            yield
+        except OSError as error:
+            self._break(f"{message}: {error.strerror or error}", error)
+
     def sync(self) -> None:
-        """Put everything appended on the disk: blobs, their folder, the journal. Never repeated after a failure."""
+        """Put everything appended on the disk: blobs, their names, the journal. Never repeated after a failure."""
         with self._mutex:
-            self._refuse_if_broken()
-            try:
-                self._sync_blobs()
+            self._sync_names()
+            with self.guarded("the journal cannot be synced"):
                 self.io.sync(self._fd)
-            except OSError as error:
-                self._break(f"the journal cannot be synced: {error.strerror or error}", error)
             if not self._same_files():
                 self._break("the journal or its lock was replaced by another file: somebody else writes to it")
 
-    def _sync_blobs(self) -> None:
-        if not self._unsynced:
-            return
-        for path in self._unsynced:
-            fd = self.io.open(path, os.O_RDONLY)
-            try:
-                self.io.sync(fd)
-            finally:
-                os.close(fd)
-        self.io.sync_dir(self.folder / "blobs")
-        self._unsynced.clear()
+    def _sync_names(self) -> None:
+        """Blobs hold their bytes from the start; here their names, and at first that of the run, reach the disk."""
+        with self.guarded("the run's folder cannot be synced"):
+            while self._new_names:
+                self.io.sync_dir(self._new_names[-1])
+                self._new_names.pop()
 
     def _same_files(self) -> bool:
         pairs = ((self._fd, "events.jsonl"), (self._lock_fd, "lock"))
@@ -129,7 +134,7 @@ class Log:
 
     def fit(self, value: str | bytes, limit: int = INLINE) -> str | dict[str, Any]:
         """The text itself, or a reference to a blob when it is longer than `limit` bytes or no UTF-8."""
-        raw = value.encode("utf-8", "replace") if isinstance(value, str) else value
+        raw = lines.whole(value).encode() if isinstance(value, str) else value
         if len(raw) <= limit:
             with contextlib.suppress(UnicodeDecodeError):
                 return raw.decode()
@@ -137,15 +142,13 @@ class Log:
 
     def blob(self, raw: bytes) -> dict[str, Any]:
         """Keep bytes outside the journal, before the event that names them is appended."""
-        self._refuse_if_broken()
         name = hashlib.sha256(raw).hexdigest()
-        path = self.folder / "blobs" / name
-        if not path.exists():
-            try:
-                self.io.put(path, raw)
-            except OSError as error:
-                self._break(f"a blob cannot be written: {error.strerror or error}", error)
-            self._unsynced.append(path)
+        folder = self.folder / "blobs"
+        with self._mutex, self.guarded("a blob cannot be written"):
+            if not _holds(folder / name, raw):
+                self.io.put(folder / name, raw)
+            if folder not in self._new_names:
+                self._new_names.append(folder)
         return {"blob": name, "bytes": len(raw)}
 
     def read_blob(self, value: object) -> bytes:
@@ -165,33 +168,51 @@ class Log:
         self._fd = self._lock_fd = -1
 
     def beat(self) -> None:
-        """Start touching the lock, so that the next owner knows how long this one lived."""
+        """Sign the lock and go on touching it, so that the next owner knows how long this one lived."""
+        lock.sign(self._lock_fd, self.io, self._epoch, self.now())
+        self._touch()
         threading.Thread(target=self._beating, name=f"beat-{self.name}", daemon=True).start()
 
     def _beating(self) -> None:
         while not self._stop_beating.wait(HEARTBEAT):
-            with contextlib.suppress(OSError):
-                self.io.touch(self.folder / "lock")
+            self._touch()
+
+    def _touch(self) -> None:
+        with contextlib.suppress(OSError):
+            self.io.touch(self.folder / "lock", self.now())
 
     def attach(self, found: Scan | None) -> None:
         """Take over the journal as it was found, cutting off a torn tail; None begins an empty one."""
         flags = os.O_WRONLY | os.O_APPEND | (os.O_CREAT | os.O_EXCL if found is None else 0)
-        self._fd = self.io.open(self.folder / "events.jsonl", flags)
+        with self.guarded("the journal cannot be opened"):
+            self._fd = self.io.open(self.folder / "events.jsonl", flags)
         if found is None:
             return
         self.events, self._good = found.events, found.good
         if found.torn:
-            self._repair(found)
+            with self.guarded("the journal's torn end cannot be cut off"):
+                self._repair(found.torn)
         last = found.events[-1]
         self._seq, self._epoch = last["seq"], last["epoch"]
-        self._hand = Hand(self.clock, lines.at_seconds(last["at"]))
+        self._new_names.append(self.folder / "blobs")
+        at = lines.at_seconds(last["at"])
+        self._hand = Hand(self.clock, at)
+        self.lost = max(0.0, os.fstat(self._lock_fd).st_mtime - at)
 
-    def _repair(self, found: Scan) -> None:
-        raw = (self.folder / "events.jsonl").read_bytes()[found.good :]
-        self.io.put(self.folder / f"torn-{found.good}.bin", raw)
-        self.io.truncate(self._fd, found.good)
+    def _repair(self, torn: bytes) -> None:
+        """Keep what is cut off, then cut."""
+        self.io.put(self.folder / f"torn-{self._good}.bin", torn)
+        self.io.sync_dir(self.folder)
+        self.io.truncate(self._fd, self._good)
         self.io.sync(self._fd)
-        self.repaired = {"offset": found.good, "bytes": len(raw)}
+        self.repaired = {"offset": self._good, "bytes": len(torn)}
+
+
+def _holds(path: Path, raw: bytes) -> bool:
+    try:
+        return path.read_bytes() == raw
+    except OSError:
+        return False
 
 
 def create(folder: Path, io: IO, clock: Clock) -> Log:
@@ -199,68 +220,38 @@ def create(folder: Path, io: IO, clock: Clock) -> Log:
     io.mkdir(folder)
     for part in ("ops", "blobs", "inbox"):
         io.mkdir(folder / part)
-    log = Log(folder, io, clock, _take_lock(folder, io, wait=0.0)[0])
-    log.attach(None)
-    return log
+    return _attached(Log(folder, io, clock, lock.take(folder, io, wait=0.0)), None)
 
 
 def open_log(folder: Path, io: IO, clock: Clock, wait: float = 1.0) -> Log:
     """Own a run's journal: lock, judge, cut off a torn tail. Raises BusyError or JournalError."""
-    lock_fd, touched = _take_lock(folder, io, wait)
+    path = folder / "events.jsonl"
+    if not path.is_file():
+        raise never_started(folder)
     try:
-        log = Log(folder, io, clock, lock_fd)
-        found = scan((folder / "events.jsonl").read_bytes(), folder)
-        if not found.events or found.events[0]["kind"] != "run.start":
-            raise JournalError("this run never started", "start it again; its folder may be deleted", str(folder))
+        log = Log(folder, io, clock, lock.take(folder, io, wait))
+        with contextlib.ExitStack() as stack:
+            stack.callback(log.close)
+            found = scan(path.read_bytes(), folder)
+            if not found.started:
+                raise never_started(folder)
+            stack.pop_all()
+    except OSError as error:
+        what = f"the run cannot be opened: {error.strerror or error}"
+        raise JournalError(what, "make its folder readable and writable", str(path)) from error
+    return _attached(log, found)
+
+
+def _attached(log: Log, found: Scan | None) -> Log:
+    try:
         log.attach(found)
-        log.lost = max(0.0, touched - lines.at_seconds(found.events[-1]["at"]))
-        return log
     except BaseException:
-        os.close(lock_fd)
+        log.close()
         raise
-
-
-def _take_lock(folder: Path, io: IO, wait: float) -> tuple[int, float]:
-    """The held lock, and when its last owner touched it."""
-    fd = io.open(folder / "lock", os.O_RDWR | os.O_CREAT)
-    deadline = time.monotonic() + wait
-    while not io.lock(fd):
-        if time.monotonic() >= deadline:
-            owner = _owner(folder)
-            os.close(fd)
-            raise BusyError(f"the run is still running{owner}", f"wait for it, or look: harness show {folder.name} -F")
-        time.sleep(0.02)
-    touched = os.fstat(fd).st_mtime
-    _name_owner(fd)
-    return fd, touched
-
-
-def _owner(folder: Path) -> str:
-    with contextlib.suppress(OSError, ValueError):
-        pid, host, since = (folder / "lock").read_text().split("\n")[:3]
-        return f", pid {pid} on {host} since {since}"
-    return ""
-
-
-def _name_owner(fd: int) -> None:
-    """Say in the lock's text who owns it; only people read that."""
-    text = f"{os.getpid()}\n{socket.gethostname()}\n{lines.at_text(time.time())}\n".encode()
-    with contextlib.suppress(OSError):
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, text, 0)
-        os.utime(fd)
+    return log
 
 
 def follow(folder: Path) -> list[dict[str, Any]]:
     """The good events of a journal that somebody else may be writing: stops at the first line that is not good."""
-    found: list[dict[str, Any]] = []
-    for piece in (folder / "events.jsonl").read_bytes().split(b"\n")[:-1]:
-        try:
-            event = lines.parse(piece)
-        except lines.BadLine:
-            break
-        lines.check_known(event, str(folder / "events.jsonl"))
-        if event.get("seq") != len(found) + 1:
-            break
-        found.append(event)
-    return found
+    path = folder / "events.jsonl"
+    return [event for event, _ in good_events(path.read_bytes(), path)]

@@ -11,69 +11,95 @@ from typing import Any
 from harness.errors import JournalError
 from harness.events import line as lines
 
-SYNCED_KINDS = frozenset({"park", "run.end"})
-
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """The good events with their bytes, the length they fill, and the length of the torn tail after them."""
+    """The good events, the length they fill, and the bytes of the torn tail after them."""
 
     events: tuple[dict[str, Any], ...]
     good: int
-    torn: int
+    torn: bytes = b""
+
+    @property
+    def started(self) -> bool:
+        return bool(self.events) and self.events[0]["kind"] == "run.start"
+
+
+def never_started(folder: Path) -> JournalError:
+    """The error for a folder without a whole first event."""
+    return JournalError("this run never started", "start it again; its folder may be deleted", str(folder))
+
+
+def good_events(raw: bytes, path: Path) -> Iterator[tuple[dict[str, Any], int]]:
+    """Each good event and the offset of its end, up to the first line that is not good.
+
+    Raises HarnessError for what a newer harness wrote.
+    """
+    last: dict[str, Any] = {"seq": 0, "epoch": 1, "v": 1}
+    start = 0
+    while (end := raw.find(b"\n", start)) >= 0:
+        event = _valid(raw[start:end])
+        if event is not None:
+            lines.check_known(event, f"{path}:{last['seq'] + 1}")
+        if event is None or _misfit(event, last):
+            return
+        yield event, end + 1
+        last, start = event, end + 1
 
 
 def scan(raw: bytes, folder: Path, blobs: bool = True) -> Scan:
     """Judge a whole journal. Raises JournalError for damage; `blobs` also checks the values kept outside it."""
     events: list[dict[str, Any]] = []
-    offset, bad = 0, ""
+    good, lost = 0, ""
     path = folder / "events.jsonl"
-    pieces = _pieces(raw)
-    for start, piece, whole in pieces:
-        event = _valid(piece, whole)
-        if event is not None:
-            lines.check_known(event, f"{path}:{len(events) + 1}")
-        bad = _misfit(event, events) or (_lost_blob(event, folder) if blobs and event else "")
-        if bad:
-            return Scan(tuple(events), offset, _torn(raw, start, event, events, bad, path))
-        assert event is not None
+    for event, end in good_events(raw, path):
+        lost = _lost_blob(event, folder) if blobs else ""
+        if lost:
+            break
         events.append(event)
-        offset = start + len(piece) + 1
-    return Scan(tuple(events), offset, 0)
+        good = end
+    tail = raw[good:]
+    if not tail:
+        return Scan(tuple(events), good)
+    proof = _synced(events, _valid_lines(tail)) if lost else any(_valid_lines(tail))
+    if not proof:
+        return Scan(tuple(events), good, tail)
+    last = events[-1] if events else {"seq": 0, "epoch": 1, "v": 1}
+    raise JournalError(
+        f"the journal is damaged at byte {good}: {lost or _why(tail, last)}; the last good event is {last['seq']}",
+        "restore the run's folder from a copy; nothing was changed",
+        str(path),
+    )
 
 
-def _pieces(raw: bytes) -> Iterator[tuple[int, bytes, bool]]:
-    """(offset, bytes without newline, whether the newline is there)."""
-    start = 0
-    while start < len(raw):
-        end = raw.find(b"\n", start)
-        if end < 0:
-            yield start, raw[start:], False
-            return
-        yield start, raw[start:end], True
-        start = end + 1
-
-
-def _valid(piece: bytes, whole: bool) -> dict[str, Any] | None:
-    """The event, when frame, checksum and JSON are right; a line without its newline was never acknowledged."""
-    if not whole:
-        return None
+def _valid(line: bytes) -> dict[str, Any] | None:
+    """The event, when frame, checksum and JSON are right."""
     try:
-        return lines.parse(piece)
+        return lines.parse(line)
     except lines.BadLine:
         return None
 
 
-def _misfit(event: dict[str, Any] | None, before: list[dict[str, Any]]) -> str:
-    if event is None:
-        return "no valid line"
-    last = before[-1] if before else {"seq": 0, "epoch": 1, "v": 1}
+def _valid_lines(tail: bytes) -> Iterator[dict[str, Any]]:
+    """The valid events from here on, after lost pages too; a last line without its newline was never acknowledged."""
+    for line in tail.split(b"\n")[:-1]:
+        event = _valid(line.lstrip(b"\0"))
+        if event is not None:
+            yield event
+
+
+def _misfit(event: dict[str, Any], last: dict[str, Any]) -> str:
     if event.get("seq") != last["seq"] + 1:
         return f"sequence number {event.get('seq')} where {last['seq'] + 1} is due"
-    step = 1 if event["kind"] == "resume" else 0
-    if event.get("epoch") != last["epoch"] + step:
-        return f"epoch {event.get('epoch')} where {last['epoch'] + step} is due"
+    due = last["epoch"] + (1 if event["kind"] == "resume" else 0)
+    if event.get("epoch") != due:
+        return f"epoch {event.get('epoch')} where {due} is due"
     return "a version that falls" if event["v"] < last["v"] else ""
+
+
+def _why(tail: bytes, last: dict[str, Any]) -> str:
+    event = _valid(tail.split(b"\n", 1)[0])
+    return "no valid line" if event is None else _misfit(event, last)
 
 
 def _lost_blob(event: dict[str, Any], folder: Path) -> str:
@@ -101,38 +127,34 @@ def blob_names(value: object) -> Iterator[str]:
             yield from blob_names(item)
 
 
-def _torn(
-    raw: bytes, start: int, event: dict[str, Any] | None, before: list[dict[str, Any]], bad: str, path: Path
-) -> int:
-    """The length of a torn tail, or JournalError where something after the bad line proves that it was once whole.
+def proves(kind: str, data: dict[str, Any]) -> bool:
+    """Whether such an event is only written once the blobs before it are on the disk: an end, or a person's word."""
+    if kind in ("decide", "amend"):
+        return bool(data.get("via") or data.get("inbox"))
+    return kind in ("park", "run.end", "user.say")
 
-    After a line whose blob is gone, the page cache may have kept later lines and lost the blob: only an event that
-    was synced proves damage. After any other bad line each valid one does, and so does the line itself, if valid.
+
+def _synced(before: list[dict[str, Any]], later: Iterator[dict[str, Any]]) -> bool:
+    """Whether one of the later events can only have been written after a sync.
+
+    The page cache may keep a line and lose the blob that it names, so most lines after it prove nothing. An attempt
+    that can have an effect is only started once its intent is on the disk: that it began and ended after the line does.
     """
-    later = [found for _, piece, whole in _pieces(raw[start:]) if (found := _valid(piece, whole)) is not None]
-    blob = event is not None and bad.startswith("blob ")
-    proof = _synced(before, later) if blob else bool(later)
-    if not proof:
-        return len(raw) - start
-    seq = before[-1]["seq"] if before else 0
-    raise JournalError(
-        f"the journal is damaged at byte {start}: {bad}; the last good event is {seq}",
-        "restore the run's folder from a copy; nothing was changed",
-        str(path),
-    )
-
-
-def _synced(before: list[dict[str, Any]], later: list[dict[str, Any]]) -> bool:
-    """Whether one of the later events, or one that they follow, was certainly on the disk before it was written."""
-    harmless: set[int] = set()
-    for event in (*before, *later):
-        data = event["data"]
-        if event["kind"] == "decide" and data.get("effect") == "read" and data.get("repeat") == "pure":
-            harmless.add(event.get("op", 0))
+    harmless = {event.get("op") for event in before if _is_harmless(event)}
+    begun: set[object] = set()
     for event in later:
-        kind, data = event["kind"], event["data"]
-        if kind in SYNCED_KINDS or (kind in ("user.say", "decide", "amend") and data.get("inbox")):
+        kind, data, n = event.get("kind"), event["data"], event.get("op")
+        if proves(str(kind), data):
             return True
-        if kind == "tool.end" and data.get("outcome") != "not-started" and event.get("op", 0) not in harmless:
+        if _is_harmless(event):
+            harmless.add(n)
+        elif kind == "tool.start" and n not in harmless:
+            begun.add(n)
+        elif kind == "tool.end" and n in begun and data.get("outcome") != "not-started":
             return True
     return False
+
+
+def _is_harmless(event: dict[str, Any]) -> bool:
+    data = event["data"]
+    return event.get("kind") == "decide" and data.get("effect") == "read" and data.get("repeat") == "pure"

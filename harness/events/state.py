@@ -14,7 +14,10 @@ TAKES_SLOT = frozenset({"OK", "FAILED", "CONFLICT", "UNKNOWN_OUTCOME"})
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What an ended operation proves. `at` is epoch seconds; `result` digests exit, stdout and artifacts."""
+    """What an ended operation proves. `at` is epoch seconds; `result` digests exit, stdout and artifacts.
+
+    `file` is the beginning of the digest of the tool's own file, as it was started.
+    """
 
     op: int
     slot: Slot
@@ -27,6 +30,7 @@ class Receipt:
     ttl: float | None = None
     artifacts: tuple[tuple[str, str], ...] = ()
     needs: tuple[int, ...] = ()
+    file: str = ""
 
     @property
     def ok(self) -> bool:
@@ -39,7 +43,7 @@ class Operation:
 
     `attempt` is the number of the newest attempt, `attempt_open` is True between its start and its end. `result` is
     the data of the `tool.end` that closed it. `error` is the reason a call never was one (a reply's parse error, or a
-    `finish` beside other calls). `out` and `err` hold text or a blob reference, as in the event.
+    `finish` beside other calls). `counted` is True once it was allowed for the first time.
     """
 
     n: int
@@ -58,16 +62,19 @@ class Operation:
     repeat: str = ""
     digest: str | None = None
     approved_by: str | None = None
+    counted: bool = False
     attempt: int = 0
     attempt_open: bool = False
     attempt_epoch: int = 0
     role: str = "call"
     child: str | None = None
+    file: str = ""
     needs: tuple[int, ...] = ()
     started_at: float | None = None
     ended_at: float | None = None
     result: dict[str, Any] | None = None
     answer: Any = None
+    level: str = ""
     closed: bool = False
 
     @property
@@ -92,7 +99,10 @@ class Spent:
 
 @dataclass(slots=True)
 class State:
-    """The fold of a run's events. `start` is the data of `run.start`; `status` is new, open, parked or ended."""
+    """The fold of a run's events. `start` is the data of `run.start`; `status` is new, open, parked or ended.
+
+    `request` is the newest `model.start` with all its fields; `reserved` is the same while it has no result.
+    """
 
     status: str = "new"
     seq: int = 0
@@ -122,6 +132,7 @@ class State:
     replies: list[Any] = field(default_factory=list)
     inbox: set[str] = field(default_factory=set)
     spent: Spent = field(default_factory=Spent)
+    request: dict[str, Any] = field(default_factory=dict)
     reserved: dict[str, Any] | None = None
     model: str = ""
     context: int = 0

@@ -14,6 +14,9 @@ CODES = {
     "needs-approval": 5, "needs-answer": 10, "unknown-outcome": 11, "waiting": 75,
 }  # fmt: skip
 
+MAX_ERROR = 2_000
+"""Characters of an error that a run's last event repeats; the whole of it is in the event that it came with."""
+
 
 def spent_of(state: State) -> dict[str, Any]:
     """What the run used, as its last event says it. `usd` is exact; what had no price is counted apart."""
@@ -21,7 +24,7 @@ def spent_of(state: State) -> dict[str, Any]:
     return {
         "turns": spent.turns, "calls": spent.calls, "tokens_in": spent.tokens_in, "tokens_out": spent.tokens_out,
         "nanos": spent.nanos, "unpriced": spent.unpriced, "active_s": round(spent.active_ms / 1000, 3),
-        "waiting_s": round(spent.waiting_ms / 1000, 3),
+        "waiting_s": round(spent.waiting_ms / 1000, 3), "effects": dict(spent.effects),
     }  # fmt: skip
 
 
@@ -41,7 +44,7 @@ def end(
         data["unaccepted"] = True
     data["unmet"] = _unmet(run)
     if error:
-        data["error"] = error
+        data["error"] = error if len(error) <= MAX_ERROR else f"{error[:MAX_ERROR]}…"
     run.append("run.end", data | {"spent": spent_of(run.state)})
     run.log.sync()
     return Stop(stop, code)

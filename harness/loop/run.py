@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,11 +15,13 @@ from harness.errors import HarnessError
 from harness.events.clock import Clock
 from harness.events.fold import apply
 from harness.events.io import IO
+from harness.events.line import to_json
 from harness.events.log import INLINE_LARGE, Log
 from harness.events.state import Operation, Receipt, State
 from harness.executor import Cancel
 from harness.graph import Graph
 from harness.graph.fresh import Ground, Values
+from harness.loop.guard import Guard
 from harness.models import Model
 from harness.policy.decide import Rules
 from harness.prompt import Transcript
@@ -25,6 +29,9 @@ from harness.tools import Tool
 from harness.tools.arguments import parse
 from harness.tools.compare import as_texts
 from harness.tools.discovery import digest
+
+SAME_LOOK = 0.02
+"""Seconds for which what was found on the disk holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +67,17 @@ class ChildEnd:
     output: bytes
     error_class: str
     why: str
-    spent: Mapping[str, int]
+    spent: Mapping[str, Any]
     hint: str = ""
     ms: int = 0
 
 
 @dataclass(slots=True)
 class World:
-    """What a run acts through, shared by a run and its children. `ask` is None where nobody can be asked."""
+    """What a run acts through, shared by a run and its children.
+
+    `ask` is None where nobody can be asked, `guard` where nothing is confined.
+    """
 
     io: IO
     clock: Clock
@@ -81,6 +91,7 @@ class World:
     tool_timeout: float = 60.0
     tools_path: tuple[str, ...] = ()
     passed: Mapping[str, str] = field(default_factory=dict)
+    guard: Guard | None = None
     runs_dir: Path = field(default=Path(".harness/runs"))
 
 
@@ -116,9 +127,11 @@ class Run:
         self.transcript: Transcript | None = None
         self.model: Model | None = None
         self.last_request: dict[str, Any] = {}
-        self.begin_child: Callable[[Run, Operation], ChildEnd] | None = None
+        self.begin_child: Callable[[Run, Operation, Mapping[str, Any]], ChildEnd] | None = None
         self.stage_needs: Callable[[Operation], tuple[int, ...]] = lambda op: ()
+        self._project = str(project)
         self._seen: dict[str, tuple[tuple[int, int, int], str]] = {}
+        self._ground: tuple[tuple[int, int], float, Ground] | None = None
         log.sinks.append(self._tell)
         for event in log.events:
             self._take(event)
@@ -131,6 +144,11 @@ class Run:
     @property
     def folder(self) -> Path:
         return self.log.folder
+
+    def family(self) -> list[Path]:
+        """The folders that hold what this run's operations brought: its own and those of the runs it began."""
+        children = [self.folder.parent / op.child for op in self.state.ops.values() if op.child]
+        return [self.folder, *(child for child in children if child.is_dir())]
 
     def attach(self, transcript: Transcript, model: Model) -> None:
         """Let a model speak in this run; the transcript catches up with the journal."""
@@ -159,9 +177,18 @@ class Run:
         if key not in self.state.noted:
             self.append("note", {"why": why, "text": text})
 
+    def active_s(self) -> float:
+        """Active seconds up to now, waits for people left out."""
+        return self.state.spent.active_ms / 1000 + max(0.0, self.log.now() - self.state.at)
+
     def ground(self) -> Ground:
-        """What freshness is judged on now, disk included."""
-        return Ground(self.state, max(self.log.now(), self.state.at), self.intact, self.values)
+        """What freshness is judged on now, disk included. One look serves the calls that are judged together."""
+        known, state, now = self._ground, self.state, time.monotonic()
+        held = (len(state.receipts), state.epoch)
+        if known is None or known[0] != held or now - known[1] > SAME_LOOK:
+            ground = Ground(state, max(self.log.now(), state.at), self.changed, self.values)
+            known = self._ground = (held, now, ground)
+        return known[2]
 
     def settled_ground(self, state: State) -> Ground:
         """The same from the journal alone, so that a request can be composed again byte for byte."""
@@ -174,23 +201,31 @@ class Run:
             return {"args": argv}
         return as_texts(tool, parse(tool, argv)[0])
 
-    def intact(self, receipt: Receipt) -> bool:
-        """Whether the files a receipt named are as they were."""
-        return all(self.file_digest(path) == sha for path, sha in receipt.artifacts)
+    def changed(self, receipt: Receipt) -> str:
+        """The first file that a receipt stands on and that is not as it was; empty when all are."""
+        tool = self.toolset.tools.get(receipt.tool)
+        if tool is not None and receipt.file and self.tool_mark(tool) != receipt.file:
+            return "its own file"
+        return next((path for path, sha in receipt.artifacts if self.file_digest(path) != sha), "")
 
     def file_digest(self, path: str) -> str | None:
         """SHA-256 of a file, read again only when size, time or inode differ; None when it cannot be read."""
+        full = os.path.join(self._project, path)
         try:
-            at = (self.project / path).stat()
+            at = os.stat(full)  # noqa: PTH116 - many a receipt is looked at, and a Path costs more than the look
             mark = (at.st_size, at.st_mtime_ns, at.st_ino)
             known = self._seen.get(path)
             settled = self.world.clock.wall() - at.st_mtime > 2.0
             if known is None or known[0] != mark or not settled:
-                known = (mark, hashlib.sha256((self.project / path).read_bytes()).hexdigest())
+                known = (mark, hashlib.sha256(Path(full).read_bytes()).hexdigest())
                 self._seen[path] = known
             return known[1]
         except OSError:
             return None
+
+    def tool_mark(self, tool: Tool) -> str:
+        """A tool's file as receipts remember it: 16 hex digits; empty when it cannot be read."""
+        return (self.file_digest(str(tool.path)) or "")[:16]
 
     def tool_digest(self, tool: Tool) -> str:
         try:
@@ -200,7 +235,7 @@ class Run:
 
     def fit_argv(self, argv: Sequence[str]) -> Any:
         """An argv for an event: the list, or a reference where it is long."""
-        size = sum(len(a.encode("utf-8", "replace")) + 3 for a in argv)
+        size = len(to_json(list(argv)).encode())
         return list(argv) if size <= INLINE_LARGE else self.log.blob("\0".join(argv).encode("utf-8", "replace"))
 
     def args(self, op: Operation) -> list[str]:

@@ -31,6 +31,8 @@ class Request:
     holds close names). `broken` is the finding that keeps the tool from being offered; `problems` what is wrong with
     the arguments; `needs` why it is not released. `effect_declared` is False when the header names no effect;
     `refused_before` is a person's earlier no to the same call; `outside` why a path may not be read.
+    `level` is the confinement it would get, `caged` why it gets too little; `unconfined` that the person's policy lets
+    the tool run without any. `auth` says which of its secrets it lacks.
     """
 
     tool: str
@@ -45,6 +47,10 @@ class Request:
     problems: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     refused_before: str | None = None
+    caged: str | None = None
+    auth: tuple[str, ...] = ()
+    unconfined: bool = False
+    level: str = ""
     values: Values = field(default_factory=dict)
     outside: str | None = None
 
@@ -72,7 +78,7 @@ def decide(request: Request, rules: Rules, budget: Mapping[str, Any], spent: Spe
     denied = _hard(request) or _flagged(request, rules)
     if denied is not None:
         return denied
-    over = _over(request, budget, spent)
+    over = over_budget(request.effect, budget, spent)
     if over is not None:
         return over
     return _base(request, rules)
@@ -100,7 +106,11 @@ def _hard(request: Request) -> Decision | None:
         return _deny("DENIED", "paths", request.outside)
     if request.needs:
         return _deny("NOT_RELEASED", "graph", *request.needs)
-    return _deny("INVALID_INPUT", "arguments", *request.problems) if request.problems else None
+    if request.problems:
+        return _deny("INVALID_INPUT", "arguments", *request.problems)
+    if request.caged:
+        return _deny("DENIED", "sandbox.require", request.caged)
+    return _deny("NEEDS_AUTH", "secrets", *request.auth) if request.auth else None
 
 
 def _flagged(request: Request, rules: Rules) -> Decision | None:
@@ -111,8 +121,9 @@ def _flagged(request: Request, rules: Rules) -> Decision | None:
     return None
 
 
-def _over(request: Request, budget: Mapping[str, Any], spent: Spent) -> Decision | None:
-    for key in ("calls", EFFECT_KEYS.get(request.effect, request.effect)):
+def over_budget(effect: str, budget: Mapping[str, Any], spent: Spent) -> Decision | None:
+    """The denial of one more call of this effect, or None where it is affordable. No approval lifts it."""
+    for key in ("calls", EFFECT_KEYS.get(effect, effect)):
         bound = limit(budget, key)
         if bound is not None and used(spent, key, 0.0) + 1 > bound:
             return _deny("OVER_BUDGET", f"budget {key}", f"{key}: {used(spent, key, 0.0)} of {bound} used")
@@ -120,6 +131,8 @@ def _over(request: Request, budget: Mapping[str, Any], spent: Spent) -> Decision
 
 
 def _base(request: Request, rules: Rules) -> Decision:
+    if request.unconfined:
+        return Decision("ask", None, ("sandbox.unconfined",), ("the tool runs without confinement",))
     base: Verdict = DEFAULT_VERDICTS[request.effect] if request.effect_declared else "ask"
     said = f"effect {request.effect}" if request.effect_declared else "no effect declared"
     if base == "ask" and request.effect in RELAXABLE and _allowed_by_flag(request, rules.allow):

@@ -6,6 +6,7 @@ import hashlib
 import secrets
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -13,7 +14,8 @@ from typing import Any
 
 from harness import __version__
 from harness.errors import HarnessError, JournalError
-from harness.events.log import INLINE, Log, create, open_log
+from harness.events.line import to_json
+from harness.events.log import INLINE, INLINE_LARGE, Log, create, open_log
 from harness.graph.fresh import unmet
 from harness.loop.run import Run, Toolset, World
 from harness.models import ModelRef, Offer
@@ -85,14 +87,24 @@ def _make_runs_dir(world: World) -> None:
 
 def begin(world: World, project: Path, toolset: Toolset, order: Order, folder: Path | None = None) -> Run:
     """Make the run's folder and append `run.start`, on the disk before anybody hears of the run."""
+    _refuse_long(order.inputs)
     log = new_log(world, order.name, folder)
-    run = Run(log, world, toolset, project, order.rules, (order.parent or {}).get("depth", 0))
-    run.append("run.start", _start_data(run, order))
-    log.sync()
-    world.io.sync_dir(run.folder)
-    world.io.sync_dir(world.runs_dir)
-    log.beat()
+    with ExitStack() as stack:
+        stack.callback(log.close)
+        run = Run(log, world, toolset, project, order.rules, (order.parent or {}).get("depth", 0))
+        run.append("run.start", _start_data(run, order))
+        log.sync()
+        log.beat()
+        stack.pop_all()
     return run
+
+
+def _refuse_long(inputs: Mapping[str, Any]) -> None:
+    """The inputs are part of the first event, which every later reader holds whole."""
+    size = len(to_json({key: list(v) if isinstance(v, tuple) else v for key, v in inputs.items()}).encode())
+    if size > INLINE_LARGE:
+        what = f"the inputs are {size} bytes together; a run takes {INLINE_LARGE}"
+        raise HarnessError(what, "put long ones into a file and give its path")
 
 
 def _start_data(run: Run, order: Order) -> dict[str, Any]:
@@ -122,18 +134,25 @@ def reopen(
     """Own a run again and append `resume`. Raises BusyError or JournalError."""
     log = open_log(folder, world.io, world.clock)
     start = log.events[0]["data"]
-    run = Run(log, world, toolset, project, rules, (start.get("parent") or {}).get("depth", 0))
-    tidy_attempts(run)
-    facts = machine()
+    with ExitStack() as stack:
+        stack.callback(log.close)
+        run = Run(log, world, toolset, project, rules, (start.get("parent") or {}).get("depth", 0))
+        tidy_attempts(run)
+        run.append("resume", _resume_data(run, by, list(changes)))
+        log.beat()
+        stack.pop_all()
+    return run
+
+
+def _resume_data(run: Run, by: str, changes: list[dict[str, str]]) -> dict[str, Any]:
+    facts, log = machine(), run.log
     data: dict[str, Any] = {"by": by, "pid": facts["pid"], "host": facts["host"], "boot": facts["boot"]}
-    data |= {"harness": __version__, "git": git_state(project), "confine": start.get("confine")}
-    data["changes"] = list(changes)
+    data |= {"harness": __version__, "git": git_state(run.project), "confine": run.state.start.get("confine")}
+    data["changes"] = changes
     if log.repaired:
         data["repaired"] = log.repaired
     data["lost_s"] = round(log.lost, 3) if run.state.status == "open" else 0
-    run.append("resume", data)
-    log.beat()
-    return run
+    return data
 
 
 def tidy_attempts(run: Run) -> None:
@@ -143,7 +162,8 @@ def tidy_attempts(run: Run) -> None:
         op = run.state.ops.get(int(n)) if n.isdigit() else None
         if not k.isdigit() or (op is not None and int(k) <= op.attempt):
             continue
-        run.world.io.rename(attempt, attempt.with_name(f"lost-{k}-{letters(4)}"))
+        with run.log.guarded("an attempt's folder cannot be set aside"):
+            run.world.io.rename(attempt, attempt.with_name(f"lost-{k}-{letters(4)}"))
 
 
 def pins(run_tools: Mapping[str, Any], resolved: Resolved) -> dict[str, Any]:

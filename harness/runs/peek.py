@@ -8,7 +8,7 @@ from typing import Any
 from harness.errors import JournalError
 from harness.events.fold import fold
 from harness.events.log import follow
-from harness.events.scan import scan
+from harness.events.scan import never_started, scan
 from harness.events.state import State
 
 
@@ -16,11 +16,13 @@ def peek(folder: Path) -> dict[str, Any]:
     """The data of a run's first line. Raises JournalError where there is none, or where the journal is damaged."""
     try:
         found = scan((folder / "events.jsonl").read_bytes(), folder, blobs=False)
+    except FileNotFoundError as error:
+        raise never_started(folder) from error
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise JournalError(f"the run cannot be read: {reason}", "look at the folder", str(folder)) from error
-    if not found.events or found.events[0]["kind"] != "run.start":
-        raise JournalError("this run never started", "start it again; its folder may be deleted", str(folder))
+    if not found.started:
+        raise never_started(folder)
     start: dict[str, Any] = found.events[0]["data"]
     return start
 

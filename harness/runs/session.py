@@ -10,7 +10,6 @@ from typing import Any
 from harness import pipeline as pipelines
 from harness.errors import HarnessError
 from harness.events.fold import fold
-from harness.events.line import to_json
 from harness.events.log import follow
 from harness.events.state import State
 from harness.loop import single
@@ -32,7 +31,16 @@ from harness.runs.begin import (
 )  # fmt: skip
 from harness.runs.children import Family
 from harness.runs.flags import Options, rules_of
-from harness.runs.kit import file_pin, file_places, find_tool, pipeline_kit, skill_kit, skill_places, tool_pins
+from harness.runs.kit import (
+    file_pin,
+    file_places,
+    find_tool,
+    pinned,
+    pipeline_kit,
+    skill_kit,
+    skill_places,
+    tool_pins,
+)  # fmt: skip
 from harness.runs.peek import peek
 from harness.skills import Resolved, Skill
 from harness.skills.body import substitute
@@ -42,9 +50,6 @@ from harness.skills.names import find
 from harness.tools import Tool, Value
 from harness.tools.arguments import canonical, check_inputs, parse, refusal
 from harness.tools.header import read_tool
-
-MAX_INPUTS = 32 * 1024
-"""Bytes of all inputs of a run, as JSON."""
 
 
 @dataclass(slots=True)
@@ -79,7 +84,6 @@ def start_skill(
     if problems:
         names = " ".join(f"{p.name}{'!' if p.required else ''}" for p in skill.inputs) or "none"
         raise HarnessError("; ".join(problems), f"inputs of {skill.name}: {names}; give them as -i NAME=VALUE")
-    refuse_long(values)
     ref = model_of(options, skill)
     budget = merged(skill.budget, parse_budget(options.budget))
     kit = skill_kit(resolved)
@@ -91,15 +95,6 @@ def start_skill(
     )  # fmt: skip
     run = begin(world, catalog.project, kit, order)
     return _skill_session(run, catalog, resolved, ref, model, Path.cwd())
-
-
-def refuse_long(values: Mapping[str, Any]) -> None:
-    """Inputs stand in the first line of a run's journal. Raises HarnessError where they are too long for it."""
-    sizes = {name: len(to_json(value).encode("utf-8", "replace")) for name, value in values.items()}
-    if sum(sizes.values()) > MAX_INPUTS:
-        longest = max(sizes, key=lambda name: sizes[name])
-        what = f"the input {longest} is {sizes[longest]} bytes long; all inputs together may have {MAX_INPUTS}"
-        raise HarnessError(what, "put it into a file and give the file's path to a tool that reads it")
 
 
 def usable(catalog: Catalog, skill: Skill) -> Resolved:
@@ -164,7 +159,6 @@ def start_pipeline(world: World, catalog: Catalog, path: Path, words: Sequence[s
         raise HarnessError(refusal(tool, problems), f"harness pipeline {path} --help")
     if words and not tool.declared:
         raise HarnessError(f"{path} takes no arguments", "declare them in its header: # @option --name <NAME>")
-    refuse_long(values)
     budget = merged({}, parse_budget(options.budget))
     digests = {"skill": file_pin(tool.path), "tools": tool_pins(kit.tools), "policy": ""}
     order = Order(tool.name, "", values, budget, rules_of(kit, options), digests=digests, path=str(path.resolve()))
@@ -198,7 +192,6 @@ def _no_model(ref: ModelRef, skill: Skill) -> Model:
 
 def start_tool(world: World, catalog: Catalog, tool: Tool, words: Sequence[str], options: Options) -> Session:
     """Begin a run of one call. Raises HarnessError (exit 2) for arguments that no journal can hold."""
-    refuse_long({"args": tuple(words)})
     kit = Toolset({tool.name: tool}, listed=(tool.name,), folder=tool.path.parent.parent if tool.script else None)
     budget = merged({}, parse_budget(options.budget))
     digests = {"skill": "", "tools": tool_pins(kit.tools), "policy": ""}
@@ -260,10 +253,11 @@ def _resume_skill(
     skill = find(catalog, str(path.parent))
     resolved = usable(catalog, skill)
     kit = skill_kit(resolved)
-    changes = changed_pins(start.get("digests") or {}, pins(tool_pins(kit.tools), resolved))
-    said = options.model or (start["model"]["ref"], start["model"]["source"])
-    if said[0] != start["model"]["ref"]:
-        changes.append({"what": "model", "from": start["model"]["ref"], "to": said[0]})
+    bound = pinned(follow(folder))
+    changes = changed_pins(bound, pins(tool_pins(kit.tools), resolved))
+    said = options.model or (bound["model"], start["model"]["source"])
+    if said[0] != bound["model"]:
+        changes.append({"what": "model", "from": bound["model"], "to": said[0]})
     if changes and not options.accept_changes:
         refuse_changes(changes, folder.name)
     ref = resolve_model(said[0], source=said[1], skill=skill)
@@ -288,7 +282,7 @@ def _resume_other(
     if tool.pipeline:
         tool, kit, pipeline = load_pipeline(catalog, path)
     digests = {"skill": file_pin(tool.path) if tool.pipeline else "", "tools": tool_pins(kit.tools)}
-    changes = changed_pins(start.get("digests") or {}, digests)
+    changes = changed_pins(pinned(follow(folder)), digests)
     if changes and not options.accept_changes:
         refuse_changes(changes, folder.name)
     run = reopen(world, catalog.project, folder, kit, rules_of(kit, options), "user", changes)

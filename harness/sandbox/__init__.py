@@ -24,9 +24,11 @@ class Cage:
 
     `workspace` is writable for a write call (`writable`), else readable. `scratch` is the attempt's own `work/` folder,
     always writable, and all that it may write of the run's folder. `read` are more readable paths (the tool's file and
-    its folder, the interpreter's prefix, paths of passed variables, the skill's folder). `protect` are names inside the
-    workspace that must not change: bound read-only at full. `hide` are paths that must not be read: covered at full.
-    `network` is off, the proxy alone (full), or the host's. `proxy` is the socket of the proxy when it is used.
+    its folder, paths of passed variables, the skill's folder), `write` more writable ones (the drafts). System and
+    interpreter are readable without being named. `protect` are names inside the workspace that must not change: bound
+    read-only at full. `hide` are paths that must not be read: covered at full, at landlock in read calls. Where they
+    lie within each other the longest path decides. `network` is off, the proxy alone (full), or the host's. `proxy` is
+    the socket of the proxy when it is used.
     """
 
     level: Level
@@ -34,6 +36,7 @@ class Cage:
     scratch: Path
     writable: bool = False
     read: tuple[Path, ...] = ()
+    write: tuple[Path, ...] = ()
     protect: tuple[Path, ...] = ()
     hide: tuple[Path, ...] = ()
     network: Network = "off"

@@ -1,0 +1,50 @@
+"""What an ended operation proves, and where the newest proof of one thing is kept. Pure: it only files in the state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.events.state import TAKES_SLOT, Operation, Receipt, Slot, State
+
+
+def slot_of(op: Operation) -> Slot:
+    """Where this operation's receipt is kept."""
+    if op.verb == "stage":
+        return ("stage", op.stage or "")
+    return (op.tool, *(op.argv or ()))
+
+
+def argv_of(value: object) -> tuple[str, ...]:
+    """An argv as an event holds it; one that is kept in a blob stands for itself by its digest."""
+    if isinstance(value, dict):
+        return (f"blob:{value.get('blob')}",)
+    if isinstance(value, str):
+        return (value,)
+    return tuple(value) if isinstance(value, list) else ()
+
+
+def file_receipt(state: State, op: Operation, data: dict[str, Any]) -> None:
+    """Keep what the operation proves, by the data of its `tool.end`, and note whether it brought anything new."""
+    receipt = _receipt(state, op, data)
+    slot, name = receipt.slot, receipt.error_class
+    state.receipts[op.n] = receipt
+    state.ended[op.tool] = state.ended.get(op.tool, 0) + (name != "UNKNOWN_OUTCOME")
+    if receipt.ok:
+        state.succeeded.setdefault(op.tool, []).append(op.n)
+    if name in TAKES_SLOT:
+        state.slots[slot] = receipt
+        state.by_tool.setdefault(op.tool, {})[slot] = receipt
+        state.stale.discard(slot)
+    key = (slot, receipt.result)
+    worker_failed = op.child is not None and data.get("stop") not in (None, "passed")
+    if key not in state.seen and not worker_failed:
+        state.progress = True
+    state.seen.add(key)
+
+
+def _receipt(state: State, op: Operation, data: dict[str, Any]) -> Receipt:
+    return Receipt(
+        op=op.n, slot=slot_of(op), tool=op.tool, argv=op.argv or (), exit=data.get("exit") or 0,
+        error_class=data.get("class", "OK"), result=data.get("result", ""), at=state.at, ttl=data.get("ttl"),
+        needs=op.needs, file=op.file, artifacts=tuple((a["path"], a["sha256"]) for a in data.get("artifacts") or ()),
+    )  # fmt: skip
