@@ -20,7 +20,7 @@ import pytest
 from executor_attempts import OP, ROOT, attempt, folder_of, job, lives, script
 
 from harness.events.io import IO
-from harness.executor import Cancel, Outcome, collect, cut, evidence, prepare, run_shim, survivors
+from harness.executor import Cancel, Outcome, collect, cut, evidence, prepare, run_shim, shim, survivors
 from harness.sandbox import Limits
 
 MIB = 1 << 20
@@ -265,16 +265,35 @@ def test_endless_output_ends_at_the_limit_of_a_file(tmp_path: Path) -> None:
     assert (len(got.out), got.dropped) == (8 * MIB, 56 * MIB)
 
 
-def test_sparse_file_beyond_the_limit_ends_the_tool(tmp_path: Path) -> None:
+# What exhausts a machine: the tool, its time-out, and the words or the exit that tell which limit it met.
+BOMB = "import os, time\nend = time.monotonic() + 5\nwhile time.monotonic() < end: os.fork()"
+SPARSE = "import os\nos.truncate(os.open('big', os.O_CREAT | os.O_RDWR), 1 << 40)"
+A46 = {
+    "fork bomb": (BOMB, 60, "128 processes"),
+    "10 GB": ("bytearray(10 << 30)", 60, "MemoryError"),
+    "endless output": ("while True: print('y' * 1_000_000)", 120, "File too large"),
+    "1 TB sparse file": (SPARSE, 60, "File too large"),
+    "spin": ("while True: pass", 1, "124"),
+    "hang": ("import time\ntime.sleep(600)", 1, "124"),
+}
+
+
+@pytest.mark.parametrize("what", A46)
+def test_a46_resource_exhaustion_ends_in_its_limit(tmp_path: Path, what: str) -> None:
+    text, timeout, told = A46[what]
+    tool = script(tmp_path, f"#!/usr/bin/env python3\n{text}\n")
+    got = attempt(tool, timeout=timeout)
+    assert told in f"{got.exit} {got.why} {got.err.decode()}"
+    assert got.exit != 0
+    assert got.timed_out == (told == "124")
+    assert len(got.out) <= 8 * MIB
+    assert disk_bytes(folder_of(tool) / "out") < 64 * MIB
+    assert not survivors(OP)
+
+
+def test_a_file_beyond_the_limit_ends_a_tool_that_does_not_look(tmp_path: Path) -> None:
     got = attempt(script(tmp_path, "#!/bin/sh\nexec truncate -s 1T sparse\n"))
     assert (got.signal, got.why) == (signal.SIGXFSZ, "killed: a file grew beyond 1 GiB")
-
-
-def test_memory_beyond_the_limit_is_refused(tmp_path: Path) -> None:
-    tool = script(tmp_path, "#!/usr/bin/env python3\nbytearray(10 << 30)\n")
-    got = attempt(tool, limits=Limits(memory=1 << 28))
-    assert got.exit == 1
-    assert b"MemoryError" in got.err
 
 
 def test_10000_open_files_are_refused(tmp_path: Path) -> None:
@@ -284,7 +303,7 @@ def test_10000_open_files_are_refused(tmp_path: Path) -> None:
     assert b"Too many open files" in got.err
 
 
-def test_spinning_is_ended_by_the_limit_of_processor_time(tmp_path: Path) -> None:
+def test_processor_time_beyond_the_limit_is_a_time_out(tmp_path: Path) -> None:
     got = attempt(script(tmp_path, "#!/bin/sh\nkill -XCPU $$\n"))
     assert (got.timed_out, got.why) == (True, "killed: used more processor time than its time-out")
 
@@ -387,3 +406,35 @@ def test_16_run_at_the_same_time(tmp_path: Path) -> None:
     with ThreadPoolExecutor(16) as pool:
         outcomes = list(pool.map(lambda tool: attempt(tool, op_id=f"{OP}-{tool.name}"), tools))
     assert [(got.exit, got.out) for got in outcomes] == [(n, f"{n}\n".encode()) for n in range(16)]
+
+
+def test_a_machine_without_timeout_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shim, "SYSTEM_PATH", (str(tmp_path),))
+    shim.keeper.cache_clear()
+    got = attempt(script(tmp_path, "#!/bin/sh\n: >ran\n"))
+    shim.keeper.cache_clear()
+    assert got.started is False
+    assert "no `timeout` command" in (got.why or "")
+    assert not (tmp_path / "ran").exists()
+
+
+NOT_DUMPABLE = """
+import ctypes, sys
+ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+sys.path[:0] = [{root!r}, {tests!r}]
+from pathlib import Path
+from executor_attempts import OP, attempt
+from harness.executor import survivors
+got = attempt(Path(sys.argv[1]), op_id="secretive/1")
+print(got.exit, survivors("secretive/1"))
+"""
+
+
+def test_a_harness_whose_memory_nobody_may_read_ends_what_a_tool_leaves(tmp_path: Path) -> None:
+    tool = script(tmp_path, "#!/bin/sh\n(setsid sleep 600 &)\nexit 4\n")
+    code = NOT_DUMPABLE.format(root=str(ROOT), tests=str(ROOT / "tests"))
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tool)], capture_output=True, text=True, check=False,
+        env={**os.environ, "HARNESS_OP_ID": "secretive/1"},
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("4 []\n", "")

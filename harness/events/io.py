@@ -10,8 +10,8 @@ import fcntl
 import itertools
 import os
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakSet
@@ -147,32 +147,38 @@ class IO:
         """
         import subprocess  # whoever only reads a log does not need it
 
-        places = placed or {}
-        with _spawning:  # nothing else may be forked while these are inheritable
-            kept = {number: os.dup(number) for number in places}
-            try:
-                for fd in pass_fds:
-                    os.set_inheritable(fd, True)
-                for number, fd in places.items():
-                    os.dup2(fd, number)
-                # close_fds closes one by one where the fast ways are forbidden; every descriptor is close-on-exec
-                child: subprocess.Popen[bytes] = subprocess.Popen(
-                    argv,
-                    bufsize=0,
-                    cwd=cwd,
-                    env=env,
-                    stdin=stdin,
-                    stdout=stdout,
-                    stderr=stderr,
-                    close_fds=False,
-                    start_new_session=True,
-                    umask=0o077,
-                )
-            finally:
-                for fd in pass_fds:
-                    os.set_inheritable(fd, False)
-                for number, fd in kept.items():
-                    os.dup2(fd, number, inheritable=False)
-                    os.close(fd)
+        with _spawning, _inheritable(pass_fds, placed or {}):  # nothing else may be forked meanwhile
+            # close_fds closes one by one where the fast ways are forbidden; every descriptor is close-on-exec
+            child: subprocess.Popen[bytes] = subprocess.Popen(
+                argv,
+                bufsize=0,
+                cwd=cwd,
+                env=env,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                close_fds=False,
+                start_new_session=True,
+                umask=0o077,
+            )
             _children.add(child)
             return child
+
+
+@contextmanager
+def _inheritable(fds: Sequence[int], placed: Mapping[int, int]) -> Iterator[None]:
+    """Let children inherit `fds`, and the others of `placed` under its numbers, for a while."""
+    kept: dict[int, int] = {}
+    try:
+        for fd in fds:
+            os.set_inheritable(fd, True)
+        for number, fd in placed.items():
+            kept[number] = os.dup(number)
+            os.dup2(fd, number)
+        yield
+    finally:
+        for fd in fds:
+            os.set_inheritable(fd, False)
+        for number, fd in kept.items():
+            os.dup2(fd, number, inheritable=False)
+            os.close(fd)

@@ -34,7 +34,7 @@ def ulimits(job: Job) -> str:
         return _ulimits(job.limits, job.timeout)
     # the system counts all threads of the user, not those of the tool; some shells call it `p`, some `u`
     most = _below(resource.RLIMIT_NPROC, there + job.limits.procs)
-    return f"{_ulimits(job.limits, job.timeout)}ulimit -p {most}||ulimit -u {most};"
+    return f"{_ulimits(job.limits, job.timeout)}ulimit -p {most} 2>/dev/null||ulimit -u {most};"
 
 
 @lru_cache

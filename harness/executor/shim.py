@@ -39,10 +39,10 @@ MARGIN_S = 1
 """How much later than the shim the harness ends a tool, should something have stopped the shim."""
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL
 _STEP = 1 << 20
-# Some shells export variables of their own; what they complain of here is of no use to anybody.
+# Some shells export variables of their own.
 _SHIM = (
-    "unset PWD OLDPWD SHLVL;trap : TERM INT HUP;exec {err}>&2 2>/dev/null;printf . >&{started}||exit 1;{ulimits}"
-    '"$@" 2>&{err} {err}>&- {started}>&- {rc}>&-;printf "%03d\\n" $? >&{rc}'
+    "unset PWD OLDPWD SHLVL;trap : TERM INT HUP;printf . >&{started}||exit 1;{ulimits}"
+    '"$@" {started}>&- {rc}>&-;printf "%03d\\n" $? >&{rc}'
 )
 # Moves two descriptors to numbers that a shell can name: one digit. Python ignores two signals that a tool must get.
 _MOVER = (
@@ -52,6 +52,7 @@ _MOVER = (
     "[os.dup2(fd,3+n) for n,fd in enumerate(high)];os.execv(sys.argv[3],sys.argv[3:])"
 )
 _reserving = threading.Lock()
+_reserved: list[int] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +102,7 @@ def run_shim(
     with attempt.fds:
         if cancel.level:
             return not_started("cancelled before it was started", cancelled=True)
-        keeper = _timeout()
-        if keeper is None:
+        if keeper() is None:
             why = "this machine has no `timeout` command, which keeps a tool's deadline: install coreutils or busybox"
             return not_started(why)
         why_not = obstacle(job)
@@ -112,7 +112,7 @@ def run_shim(
         with tree.announced(job.op_id):
             born = time.monotonic()
             try:
-                child = _spawn(job, keeper, attempt, io, wrap, start, pass_fds)
+                child = _spawn(job, attempt, io, wrap, start, pass_fds)
             except (OSError, ValueError) as error:
                 return not_started(reason(job, error))
             terms = Terms(_seconds(job) + KILL_AFTER_S + MARGIN_S, job.limits.procs, True, _Cap(attempt, job, io).hold)
@@ -121,10 +121,10 @@ def run_shim(
 
 
 def _spawn(
-    job: Job, keeper: str, attempt: Attempt, io: IO, wrap: Wrap, start: Start, pass_fds: Sequence[int]
+    job: Job, attempt: Attempt, io: IO, wrap: Wrap, start: Start, pass_fds: Sequence[int]
 ) -> subprocess.Popen[bytes]:
     files, numbers = attempt.files, _places()
-    argv = _shim(job, keeper, numbers or (3, 4))
+    argv = _shim(job, numbers or (3, 4))
     placed, passed = {}, list(pass_fds)
     if numbers:
         placed = {numbers[0]: files.started, numbers[1]: files.rc}
@@ -138,11 +138,10 @@ def _spawn(
         os.close(stdin)
 
 
-def _shim(job: Job, keeper: str, numbers: tuple[int, int]) -> list[str]:
+def _shim(job: Job, numbers: tuple[int, int]) -> list[str]:
     """The shell's argv. `numbers` are those of `started` and `rc` in it."""
-    err = min({3, 4, 5} - {*numbers})
-    text = _SHIM.format(err=err, started=numbers[0], rc=numbers[1], ulimits=ulimits(job))
-    return [SHELL, "-c", text, "harness-shim", keeper, "-k", str(KILL_AFTER_S), str(_seconds(job)), *job.argv]
+    text = _SHIM.format(started=numbers[0], rc=numbers[1], ulimits=ulimits(job))
+    return [SHELL, "-c", text, "harness-shim", keeper() or "", "-k", str(KILL_AFTER_S), str(_seconds(job)), *job.argv]
 
 
 def _seconds(job: Job) -> int:
@@ -151,26 +150,28 @@ def _seconds(job: Job) -> int:
 
 
 @cache
-def _timeout() -> str | None:
+def keeper() -> str | None:
+    """The command that keeps a tool's deadline, if the machine has one."""
     return shutil.which("timeout", path=":".join(SYSTEM_PATH))
 
 
 def _places() -> tuple[int, int] | None:
-    """Two descriptor numbers that a shell can name, reserved in this process; None when it has used up all of them."""
+    """Two descriptor numbers that a shell can name, reserved in this process; None while it uses all of them."""
     with _reserving:
-        return _reserve()
+        if not _reserved:
+            _reserved.extend(_reserve())
+        return (_reserved[0], _reserved[1]) if _reserved else None
 
 
-@cache
-def _reserve() -> tuple[int, int] | None:
+def _reserve() -> list[int]:
     null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     found = [fcntl.fcntl(null, fcntl.F_DUPFD_CLOEXEC, 3) for _ in range(2)]
     os.close(null)
     if max(found) <= 9:
-        return found[0], found[1]
+        return found
     for fd in found:
         os.close(fd)
-    return None
+    return []
 
 
 class _Cap:
@@ -194,7 +195,7 @@ def _outcome(job: Job, attempt: Attempt, seen: Watched) -> Outcome:
     told = outcome(attempt.files, job.limits, job.timeout, seen.ms)
     why = seen.why or told.why
     if told.exit is not None or not told.started:
-        return replace(told, cancelled=seen.cancelled, why=why)
+        return replace(told, cancelled=seen.cancelled, why=why) if seen.cancelled or seen.why else told
     number = -seen.code if seen.code < 0 else None
     code = seen.code if number is None else 128 + number
     return replace(told, exit=code, signal=number, timed_out=seen.timed_out, cancelled=seen.cancelled, why=why)

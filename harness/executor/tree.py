@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 
 from harness.events.io import own_children
 from harness.executor.proc import Member, last_pid, look, numbers, op_id_of, pid_max, pids, send
@@ -75,27 +76,32 @@ def announced(op_id: str) -> Iterator[None]:
         _running.discard(op_id)
 
 
-def members(tree: Tree) -> list[Member]:
-    """Every process of the attempt but its leader, dead ones that nobody has waited for included."""
-    return [found for pid in _candidates(tree) if (found := look(pid)) and _belongs(found, tree)]
+def members(tree: Tree) -> Iterator[Member]:
+    """Every process of the attempt but its leader, dead ones that nobody has waited for included, as they are found."""
+    known = {tree.leader}
+    for pid in _candidates(tree):
+        found = look(pid)
+        if found and _belongs(found, tree, known):
+            known.add(pid)
+            yield found
 
 
-def _belongs(found: Member, tree: Tree) -> bool:
+def _belongs(found: Member, tree: Tree, known: set[int]) -> bool:
     if found.pid in (tree.leader, os.getpid()):
         return False
     if found.session == tree.leader:
         return True
     op_id = op_id_of(found.pid)
     if op_id == tree.op_id:
-        return not prepare() or _descends(found.pid)
+        return not prepare() or _descends(found.pid, known)
     return op_id not in _running and _came_here(found)
 
 
-def _descends(pid: int) -> bool:
-    """True for a descendant of this process, which adopts what its descendants lose."""
+def _descends(pid: int, known: set[int]) -> bool:
+    """True for a descendant of this process, which adopts what its descendants lose; `known` are some of them."""
     above = look(pid)
     while above and above.parent > 1:
-        if above.parent == os.getpid():
+        if above.parent == os.getpid() or above.parent in known:
             return True
         above = look(above.parent) or look(pid)  # a parent that died meanwhile has left its children to another
     return False
@@ -150,14 +156,17 @@ def sweep(tree: Tree, kill_at: float) -> None:
     """
     pause = 0.0005
     while not _childless() and time.monotonic() < kill_at + GIVE_UP_S:
-        found = members(tree)
-        reaped = [one for one in found if _reap(one)]
-        alive = [one for one in found if one.state not in "ZX"]
+        killing = time.monotonic() >= kill_at
+        alive = reaped = 0
+        for one in members(tree):
+            if one.state in "ZX":
+                reaped += _reap(one)
+                continue
+            alive += 1
+            if killing:
+                send(one.pid, signal.SIGKILL)  # at once: what forks wins against a list
         if not alive and not reaped:  # what was reaped may have left us a dead child of its own
             return
-        if time.monotonic() >= kill_at:
-            for one in alive:
-                send(one.pid, signal.SIGKILL)
         if alive:
             time.sleep(pause)
             pause = min(2 * pause, 0.01)
@@ -188,7 +197,8 @@ def crowded(tree: Tree, most: int) -> bool:
     last = last_pid()
     if last is None or (tree.leader <= last < tree.leader + most and _window_holds(tree)):
         return False
-    return sum(found.state not in "ZX" for found in members(tree)) >= most
+    alive = (found for found in members(tree) if found.state not in "ZX")
+    return next(islice(alive, most - 1, None), None) is not None
 
 
 def _candidates(tree: Tree) -> list[int]:

@@ -20,7 +20,7 @@ from harness.events.io import IO
 from harness.executor import Cancel, Job, environment, prepare, run, run_shim
 
 PROGRAM = "/bin/true"
-PYTHON_TOOL = "import argparse, json, sys\nargparse.ArgumentParser().parse_args()\nprint(json.dumps({}))\n"
+PYTHON_TOOL = "import argparse, json, sys\nargparse.ArgumentParser().parse_args()\n"
 Action = Callable[[], object]
 
 
@@ -47,7 +47,7 @@ def actions(place: Path, argv: tuple[str, ...]) -> tuple[Action, Action, Action]
         run_shim(job, prepare(folder, job, io), io, cancel)
 
     def bare() -> None:
-        subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL).wait()
+        subprocess.Popen(argv).wait()
 
     return bare, lambda: run(job, io, cancel), shim
 
