@@ -15,7 +15,7 @@ from harness.events.log import follow
 from harness.executor import Cancel
 from harness.loop.run import Said, Stop, World
 from harness.runs import session as sessions
-from harness.runs.deliver import one, put
+from harness.runs.deliver import meant, one, put
 from harness.runs.peek import read_state
 from harness.runs.session import Options, Session
 from tests.skill_files import catalog_of
@@ -50,8 +50,11 @@ class CountingIO(IO):
         self._lock = threading.Lock()
 
     def spawn(self, argv: Sequence[str], *rest: Any, **more: Any) -> Any:
+        program = argv[0]
+        if "harness-shim" in argv:  # sh -c TEXT harness-shim TIMEOUT -k 2 SECONDS TOOL…
+            program = argv[list(argv).index("harness-shim") + 5]
         with self._lock:
-            self.spawned.append(Path(argv[0]).name)
+            self.spawned.append(Path(program).name)
         return super().spawn(argv, *rest, **more)
 
 
@@ -110,9 +113,21 @@ class Ran:
     def reasons(self) -> list[str]:
         return ["; ".join(event["data"].get("reasons") or ()) for event in self.of("decide")]
 
+    def tools(self) -> dict[int, str]:
+        """Operation → tool, from the replies, the decisions and the starts."""
+        found: dict[int, str] = {}
+        for event in self.events:
+            data = event["data"]
+            for one in data.get("calls") or ():
+                found[one["op"]] = str((one.get("arguments") or {}).get("tool") or one["verb"])
+            name = (data.get("call") or {}).get("tool") or (data.get("tool") if event["kind"] == "tool.start" else None)
+            if name:
+                found[event["op"]] = str(name)
+        return found
+
     def ends(self) -> list[tuple[str, str]]:
         """(tool, class or outcome) of each end of an attempt, in the order of the journal."""
-        tools = {event["op"]: event["data"]["tool"] for event in self.of("tool.start")}
+        tools = self.tools()
         found = [(tools.get(e["op"], "read"), e["data"]) for e in self.of("tool.end")]
         return [(name, data.get("class") or data["outcome"]) for name, data in found]
 
@@ -208,7 +223,7 @@ class Project:
 
     def say(self, folder: Path, kind: str, n: int | None = None, **more: Any) -> None:
         """`harness approve`, `deny` and `answer`."""
-        target = one(folder, n, question=kind == "answer")
+        target = one(meant(folder, n, question=kind == "answer"))
         digest = {"digest": target.op.digest} if kind == "approve" else {}
         put(target, IO(), {"kind": kind, **digest, **more})
 

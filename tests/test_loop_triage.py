@@ -64,7 +64,7 @@ def test_any_order_of_proposals_gives_the_same_report(
     ran = project.run([*replies, finish(ANSWER)], name="oncall-triage", budget="turns=100 calls=100")
     assert ran.stop.name == "passed", ran.end.get("error")
     assert ran.codes().count("NOT_RELEASED") == refused
-    order = [e["data"]["tool"] for e in ran.of("tool.start") if e["data"].get("role") != "verify"]
+    order = [ran.tools()[e["op"]] for e in ran.of("tool.start") if e["data"].get("role") != "verify"]
     assert sorted(order) == sorted(CALLS)
     for name in order:
         assert all(order.index(need.name) < order.index(name) for need in skill.graph.needs(name))

@@ -43,7 +43,7 @@ def test_a_stage_starts_as_soon_as_what_it_needs_has_ended(project: Project) -> 
     ran = line(project, "slow: {run: [slow]}\na: {run: [say, --word, a]}\nb: {run: [say, --word, b], needs: [a]}\n"
                         "c: {run: [say, --word, c], needs: [b, slow]}")  # fmt: skip
     assert ran.stop.name == "passed" and ran.answer == "c\n"
-    tools = [e["data"]["tool"] for e in ran.of("tool.start")]
+    tools = [ran.tools()[e["op"]] for e in ran.of("tool.start")]
     assert tools == ["slow", "say", "say", "say"]
     order = [(e["kind"], e["op"]) for e in ran.events if e["kind"] in ("tool.start", "tool.end")]
     assert order.index(("tool.end", 3)) < order.index(("tool.end", 1)) < order.index(("tool.start", 4))

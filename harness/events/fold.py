@@ -15,6 +15,7 @@ from harness.events.state import Operation, State
 
 Event = dict[str, Any]
 MONEY = 1_000_000_000
+MARK = 16
 UNSETTLED = frozenset({"cut", "timeout", "cancelled", "protocol", "refusal", "length"})
 """Reasons of a failed request that may have cost something: without figures it counts as what was reserved for it."""
 
@@ -59,6 +60,7 @@ def _is_persons(kind: str, data: dict[str, Any]) -> bool:
 
 def _run_start(state: State, data: dict[str, Any], _: int) -> None:
     state.start, state.status = data, "open"
+    state.pins = dict((data.get("digests") or {}).get("tools") or {})
     state.budget, state.inputs = dict(data.get("budget") or {}), dict(data.get("inputs") or {})
     state.model = (data.get("model") or {}).get("ref", "")
 
@@ -191,7 +193,8 @@ def _tool_start(state: State, data: dict[str, Any], n: int) -> None:
     op = state.ops[n]
     op.attempt, op.attempt_open, op.attempt_epoch = data.get("try", 1), True, state.epoch
     op.role, op.child, op.file = data.get("role", "call"), data.get("child"), data.get("file", "")
-    op.tool = data.get("tool", op.tool)
+    op.tool, op.level = data.get("tool", op.tool), data.get("level", op.level)
+    op.file = op.file or state.pins.get(op.tool, "")[:MARK]
     op.needs = tuple(data.get("needs") or ())
     op.started_at = state.at
 
@@ -265,7 +268,9 @@ def _resume(state: State, data: dict[str, Any], _: int) -> None:
         state.strikes = state.finishes = 0
     state.status, state.park, state.end = "open", None, None
     for change in data.get("changes") or ():
-        state.stale.update(state.by_tool.get(str(change.get("what", "")).removeprefix("tool "), ()))
+        name = str(change.get("what", "")).removeprefix("tool ")
+        state.stale.update(state.by_tool.get(name, ()))
+        state.pins[name] = str(change.get("to", ""))
 
 
 def _amend(state: State, data: dict[str, Any], _: int) -> None:

@@ -14,7 +14,7 @@ from harness.events.state import Operation
 from harness.executor import Attempt, Job, Outcome, cut, environment, not_started, prepare, run_shim
 from harness.executor import run as execute
 from harness.loop import threads
-from harness.loop.confine import Aftermath, confined, is_direct, seconds_of, variables
+from harness.loop.confine import Aftermath, confined, is_direct, level_now, seconds_of, variables
 from harness.loop.result import child_data, end_data
 from harness.loop.run import ChildEnd, Run
 from harness.policy.budget import share
@@ -115,11 +115,12 @@ class Crew:
         data: dict[str, Any] = {"try": attempt} if attempt > 1 else {}
         if op.role != "call" or op.verb == "stage":
             data["role"] = "stage" if op.verb == "stage" else op.role
-        data["tool"] = op.tool
-        data["level"] = op.level or "none"
+        if op.verb != "run":  # the reply names it otherwise
+            data["tool"] = op.tool
+        data["level"] = level_now(run, op, tool)
         if op.digest:
             data["digest"] = op.digest
-        if tool is not None:
+        if tool is not None and not run.is_pinned(tool):
             data["file"] = run.tool_mark(tool)
         if needs:
             data["needs"] = list(needs)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
+from harness.errors import DeniedError
 from harness.events.io import IO
 from harness.events.state import Operation
 from harness.executor import Job
@@ -20,6 +21,7 @@ from harness.policy import Level
 from harness.policy.hosts import Grant, hosts_of
 from harness.policy.settings import limits_of
 from harness.sandbox import Cage, bubblewrap, landlock, names, seccomp
+from harness.sandbox.choose import Refusal
 from harness.sandbox.protect import Change
 from harness.sandbox.proxy import BRIDGE, Proxy, bridged
 from harness.secrets import passed, placed, released
@@ -53,6 +55,20 @@ class Aftermath:
 def is_direct(op: Operation, tool: Tool) -> bool:
     """Whether the attempt needs no shim: it reads, may be done twice, and is short."""
     return op.effect == "read" and op.repeat == "pure" and tool.timeout <= DIRECT_SECONDS
+
+
+def level_now(run: Run, op: Operation, tool: Tool | None) -> Level:
+    """The level that was decided on; that of a plain read is not worth a word of the decision, and is found here.
+
+    Raises DeniedError where the machine does not give it any more.
+    """
+    guard = run.world.guard
+    if guard is None or tool is None or tool.pipeline:
+        return "none"
+    choice = guard.level(tool, op.effect)
+    if isinstance(choice, Refusal):
+        raise DeniedError(choice.why, choice.fix)
+    return choice.level
 
 
 def seconds_of(run: Run, tool: Tool) -> float:

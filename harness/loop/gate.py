@@ -143,11 +143,11 @@ def record(
     data: dict[str, Any] = {"verdict": decision.verdict, "argv": run.fit_argv(request.argv)}
     if decision.code:
         data["code"] = decision.code
-    data["rules"] = list(decision.rules)
+    data["rules"] = [rule for rule in decision.rules if rule != "default"]
     if decision.reasons:
         data["reasons"] = list(decision.reasons)
     data |= {"effect": request.effect, "repeat": repeat_of(tool)}
-    if request.level and decision.verdict != "deny":
+    if request.level and digest and decision.verdict != "deny":
         data["level"] = request.level
     if digest and decision.verdict != "deny":
         data["digest"] = digest[:DIGEST_SHOWN]

@@ -184,10 +184,9 @@ class Run:
     def ground(self) -> Ground:
         """What freshness is judged on now, disk included. One look serves the calls that are judged together."""
         known, state, now = self._ground, self.state, time.monotonic()
-        held = (len(state.receipts), state.epoch)
-        if known is None or known[0] != held or now - known[1] > SAME_LOOK:
-            ground = Ground(state, max(self.log.now(), state.at), self.changed, self.values)
-            known = self._ground = (held, now, ground)
+        held, at = (len(state.receipts), state.epoch), max(self.log.now(), state.at)
+        if known is None or known[0] != held or now - known[1] > SAME_LOOK or at - known[2].now > SAME_LOOK:
+            known = self._ground = (held, now, Ground(state, at, self.changed, self.values))
         return known[2]
 
     def settled_ground(self, state: State) -> Ground:
@@ -226,6 +225,11 @@ class Run:
     def tool_mark(self, tool: Tool) -> str:
         """A tool's file as receipts remember it: 16 hex digits; empty when it cannot be read."""
         return (self.file_digest(str(tool.path)) or "")[:16]
+
+    def is_pinned(self, tool: Tool) -> bool:
+        """Whether the tool's file is the one that the run pinned."""
+        pin = self.state.pins.get(tool.name, "")
+        return bool(pin) and pin.startswith(self.tool_mark(tool) or "-")
 
     def tool_digest(self, tool: Tool) -> str:
         try:
