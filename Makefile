@@ -5,13 +5,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 MADE := $(VENV)/.made
-RUNS := .harness/runs
 
 .PHONY: demo test check bench clean
 
 demo: $(MADE)
 	@$(BIN)/harness run oncall-triage what is going wrong -i source=skills/oncall-triage/assets/incident -m none
-	@printf '\nrun folder: %s\n' "$$(ls -d $(RUNS)/*/ | tail -1)"
+	@echo
+	@$(BIN)/harness show last | grep '^folder: '
 
 test: check
 	@$(BIN)/python -m pytest -n auto

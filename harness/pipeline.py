@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.events.line import to_json
 from harness.events.state import Operation
 from harness.loop import inbox
 from harness.loop.act import Crew
-from harness.loop.ending import end, park
+from harness.loop.batch import due, start_allowed
+from harness.loop.ending import end
 from harness.loop.gate import judge, record
+from harness.loop.people import ask_people, park_for_approval, park_for_child
 from harness.loop.run import Run, Stop
-from harness.loop.turn import LOOK, ask_people, interrupt, out_of_time, park_for_child, settle, start_allowed
+from harness.loop.settle import interrupt, out_of_time, settle
 from harness.policy.decide import Decision, Request
 from harness.tools.expression import MISSING, Ref, Unbound, bind, field, holds
 from harness.tools.outcome import CLASSES, structured
@@ -27,25 +28,34 @@ NO_FAILURE = ("DENIED", "OVER_BUDGET", "SKIPPED")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A pipeline as it runs: the run, its stages, and which stage handles whose failure."""
+    """A pipeline as it runs: the run, its stages, and which stage handles whose failure.
+
+    `again` are the operations of stages that had stopped the run before it was resumed: they are decided on anew.
+    """
 
     run: Run
     pipeline: Pipeline
     handled_by: dict[str, tuple[str, ...]]
+    again: frozenset[int] = frozenset()
 
     def newest(self) -> dict[str, Operation]:
         """The newest operation of each stage that was decided on."""
-        return {op.stage: op for op in self.run.state.ops.values() if op.verb == "stage" and op.stage}
+        ops = self.run.state.ops.values()
+        return {op.stage: op for op in ops if op.verb == "stage" and op.stage and op.n not in self.again}
 
 
 def drive(run: Run, pipeline: Pipeline) -> Stop:
     """Go on with a pipeline's run until it ends or waits."""
-    plan, crew = Plan(run, pipeline, handlers(pipeline)), Crew(run)
+    plan = Plan(run, pipeline, handlers(pipeline))
+    if run.log.events and run.log.events[-1]["kind"] == "run.end":
+        stages = {op.stage for op in _fatal(plan)}
+        plan = replace(plan, again=frozenset(n for n, op in run.state.ops.items() if op.stage in stages))
     run.stage_needs = lambda op: _consumed(plan, op)
-    while True:
-        stop = _step(plan, crew)
-        if stop is not None:
-            return stop
+    with Crew(run) as crew:
+        while True:
+            stop = _step(plan, crew)
+            if stop is not None:
+                return stop
 
 
 def _step(plan: Plan, crew: Crew) -> Stop | None:
@@ -54,17 +64,17 @@ def _step(plan: Plan, crew: Crew) -> Stop | None:
     if run.state.status == "ended" and run.state.end is not None:
         return Stop(run.state.end["stop"], run.state.end["exit"])
     if run.world.cancel.level:
-        return interrupt(run, crew)
-    stop = out_of_time(run) or settle(run, crew)
+        return interrupt(crew)
+    stop = out_of_time(crew) or settle(crew)
     if stop is not None:
         return stop
     released = _release(plan)
     ask_people(run)
-    start_allowed(run, crew)
+    again = start_allowed(crew)
     if crew.busy:
-        crew.next(LOOK)
+        crew.next()
         return None
-    return None if released else _stop(plan, crew)
+    return None if released or again or due(crew) or inbox.take(run) or run.world.cancel.level else _stop(plan, crew)
 
 
 def status(op: Operation | None) -> str:
@@ -81,7 +91,7 @@ def status(op: Operation | None) -> str:
 def _release(plan: Plan) -> int:
     """Decide on every stage whose predecessors have ended; returns on how many."""
     count = 0
-    while _fatal(plan) is None:
+    while not _fatal(plan):
         newest = plan.newest()
         ready = [stage for stage in plan.pipeline.stages if stage.name not in newest and _is_ready(plan, stage, newest)]
         if not ready:
@@ -185,29 +195,26 @@ def _consumed(plan: Plan, op: Operation) -> tuple[int, ...]:
     return tuple(newest[name].n for name in needed if name in newest and newest[name].n in plan.run.state.receipts)
 
 
-def _fatal(plan: Plan) -> Operation | None:
-    """A stage that stops the run: refused by policy or budget, or failed without anything that handles it."""
+def _fatal(plan: Plan) -> list[Operation]:
+    """The stages that stop the run: refused by policy or budget, or failed without anything that handles it."""
+    found = []
     for name, op in plan.newest().items():
         stage = plan.pipeline.stage(name)
         handled = stage is not None and stage.on_failure is not None
         if status(op) == "refused" or (status(op) == "failed" and not handled):
-            return op
-    return None
+            found.append(op)
+    return found
 
 
-def _stop(plan: Plan, crew: Crew) -> Stop | None:
+def _stop(plan: Plan, crew: Crew) -> Stop:
     """Nothing runs and nothing can be released: the run ends, or waits for a person."""
-    run = plan.run
-    if inbox.take(run):
-        return None
-    if crew.parked:
-        return park_for_child(run, crew)
+    stop = park_for_child(crew)
+    if stop is not None:
+        return stop
     fatal = _fatal(plan)
-    waiting = inbox.approvals(run)
-    if waiting and fatal is None:
-        hint = f"harness approve {run.name} {waiting[0].n}  or  harness deny {run.name} {waiting[0].n}"
-        return park(run, "needs-approval", [op.n for op in waiting], hint)
-    return _end_badly(run, fatal) if fatal is not None else _end_well(plan)
+    if fatal:
+        return _end_badly(plan.run, fatal[0])
+    return park_for_approval(plan.run) or _end_well(plan)
 
 
 def _end_badly(run: Run, op: Operation) -> Stop:
@@ -218,8 +225,8 @@ def _end_badly(run: Run, op: Operation) -> Stop:
         return end(run, "budget", limit=op.reasons[0].split(":")[0], error=error)
     if name == "DENIED":
         return end(run, "denied", error=error)
-    code = CODES.get(name, result.get("exit") or 1)
-    return end(run, "failed", code if CLASSES.get(code) == name else 1, error=error)
+    code = result.get("exit") or 0
+    return end(run, "failed", code if CLASSES.get(code) == name else CODES.get(name, 1), error=error)
 
 
 def _last_line(text: str) -> str:
@@ -237,13 +244,20 @@ def output(plan: Plan) -> str:
     """What the last stages that ran printed: one as it is, several as one object by name."""
     newest = plan.newest()
     ran = [stage for stage in plan.pipeline.stages if status(newest.get(stage.name)) == "ok"]
-    used = set(_used_by(plan, ran))
+    used = _before(plan, ran)
     texts = {s.name: plan.run.text((newest[s.name].result or {}).get("out", "")) for s in ran if s.name not in used}
     if len(texts) == 1:
         return next(iter(texts.values()))
     return to_json({name: structured(text.encode()) or text.removesuffix("\n") for name, text in texts.items()}) + "\n"
 
 
-def _used_by(plan: Plan, ran: list[Stage]) -> Iterator[str]:
-    for stage in ran:
-        yield from (name for name, _ in edges(plan.pipeline, stage))
+def _before(plan: Plan, ran: list[Stage]) -> set[str]:
+    """The stages that come before one of these, be it by way of a stage that did not run."""
+    found: set[str] = set()
+    left = list(ran)
+    while left:
+        stage = left.pop()
+        names = {name for name, _ in edges(plan.pipeline, stage)} | set(plan.handled_by.get(stage.name, ()))
+        left += [s for s in plan.pipeline.stages if s.name in names - found]
+        found |= names
+    return found

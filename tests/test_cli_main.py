@@ -91,6 +91,11 @@ def test_case_2_a_typing_error_is_2_and_names_what_was_near(tmp_path: Path, argu
     assert rest[-1].startswith("  fix: ") and "Traceback" not in done.stderr and len(rest) <= 2
 
 
+def test_a_noun_with_a_name_says_which_verb_it_needs(tmp_path: Path) -> None:
+    assert "fix: harness tools show search-logs" in harness("tools", "search-logs", cwd=tmp_path).stderr
+    assert "fix: harness show k3v9" in harness("runs", "k3v9", cwd=tmp_path).stderr
+
+
 def test_case_2_global_options_mean_the_same_before_and_after_the_command(tmp_path: Path) -> None:
     (tmp_path / "d" / "bin").mkdir(parents=True)
     tool = tmp_path / "d" / "bin" / "here"

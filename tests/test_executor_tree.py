@@ -112,7 +112,7 @@ def test_runaways_of_parallel_tools_are_ended_each_with_its_own(tmp_path: Path) 
         tmp_path / "slow",
         "#!/bin/bash\n(setsid sh -c 'echo $$ >left; sleep 1.5; echo helped >done' &)\nsleep 2\ncat done; exit 9\n",
     )
-    kinds = [*LEAVERS, *LEAVERS]
+    kinds = [kind for kind in LEAVERS if kind != "no-environment"] * 2  # of that one nobody can say whose it is
     quick = [leaver(tmp_path / f"quick-{n}", kind, f"exit {n}") for n, kind in enumerate(kinds)]
     other = subprocess.Popen(["sh", "-c", "sleep 0.5; exit 42"])
     with ThreadPoolExecutor(16) as pool:
@@ -124,6 +124,17 @@ def test_runaways_of_parallel_tools_are_ended_each_with_its_own(tmp_path: Path) 
     assert other.wait() == 42
     assert [state(left(path.parent)) for path in quick] == [None] * len(kinds)
     assert not zombies()
+
+
+def test_a_runaway_that_nothing_tells_apart_goes_with_the_first_tool_that_ends(tmp_path: Path) -> None:
+    slow = script(tmp_path / "slow", "#!/bin/sh\nuntil [ -e ../ended ]; do sleep 0.02; done; exit 9\n")
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(attempt, slow, f"{RUN}/slow")
+        quick = leaver(tmp_path / "quick", "no-environment", "exit 8")
+        assert attempt(quick, f"{RUN}/quick").exit == 8
+        assert state(left(quick.parent)) is None
+        (tmp_path / "ended").touch()
+        assert waiting.result(30).exit == 9
 
 
 def test_a_process_of_our_own_is_let_alone(tmp_path: Path) -> None:
@@ -175,14 +186,15 @@ print(attempt(Path(sys.argv[1]), "twin/1").exit)
 
 def test_an_attempt_does_not_reach_for_the_same_operation_of_another_harness(tmp_path: Path) -> None:
     """Two copies of one project may well give the same id."""
-    wait = "#!/bin/sh\n: >began; until [ -e ../{}/began ]; do sleep 0.02; done; {}\n"
-    tools = [
-        script(tmp_path / "long", wait.format("short", "sleep 1; exit 6")),
-        script(tmp_path / "short", wait.format("long", "exit 0")),
-    ]
     code = TWIN.format(root=str(ROOT), tests=str(ROOT / "tests"))
-    twins = [subprocess.Popen([sys.executable, "-c", code, str(tool)], stdout=subprocess.PIPE) for tool in tools]
-    assert [twin.communicate()[0] for twin in twins] == [b"6\n", b"0\n"]
+    wait = "#!/bin/sh\n: >began; until [ -e ../{}/began ]; do sleep 0.02; done; {}\n"
+    twins = []
+    for name, other, then in [("short", "long", "setsid sleep 600 & exit 0"), ("long", "short", "sleep 1; exit 6")]:
+        tool = script(tmp_path / name, wait.format(other, then))
+        twins.append(subprocess.Popen([sys.executable, "-c", code, str(tool)], stdout=subprocess.PIPE))
+        while not (tmp_path / name / "began").exists():
+            time.sleep(0.01)
+    assert [twin.communicate()[0] for twin in twins] == [b"0\n", b"6\n"]
 
 
 def test_killing_where_nothing_is_left_does_nothing() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.view.ask import approval_text, question_text, tool_text
+from harness.view.ask import approval_text, keys_text, question_text, tool_text
 from harness.view.text import width
 from tests.view_events import HOSTILE, SHOWN
 
@@ -228,6 +228,11 @@ def test_prompts_fit_the_terminal_and_lose_nothing(columns):
     joined = "".join(text.split())
     assert all(value in joined for value in (*REQUEST["argv"], "bin/replay-request", "/srv/shop", "confirmthefix."))
     assert max(map(width, question_text("which " * 30, ["a" * 60], columns).splitlines())) <= columns
+
+
+def test_the_keys_are_not_torn_apart():
+    assert keys_text(80) == "    y once   e show the tool   n no, and tell it why   q stop   [n] no\n"
+    assert keys_text(45).splitlines() == ["    y once   e show the tool", "    n no, and tell it why   q stop   [n] no"]
 
 
 def test_hostile_text_in_a_prompt_is_shown_escaped():

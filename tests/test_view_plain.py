@@ -40,7 +40,7 @@ def test_a_run_from_first_line_to_last():
         "11:45:28 tool.end check-pods #2 failed 2.0s FAILED exit 1",
         "  cannot reach",
         "  the cluster",
-        "  full output: harness show k3v9 --event 15",
+        "  full: harness show k3v9 --event 15",
         "11:45:36 model.reply scripted:x ok 1.2s turn 3 1 call $0.01",
         "11:45:37 verify answer ok",
         "passed in 14s · 3 turns · 3k tokens · $0.02 + 1 unpriced · harness show k3v9",
@@ -143,3 +143,14 @@ def test_a_closed_stream_ends_the_view_and_not_the_run():
         view.event(event, RUN, 0)
     view.close()
     assert not view.open
+
+
+def test_the_first_interrupt_says_what_is_waited_for():
+    stream = io.StringIO()
+    view, log = Plain(stream, no_blobs, ASCII), Journal()
+    log.reply(1, [call(1, "slow")])
+    log.begin(1, "slow")
+    for event in log.events:
+        view.event(event, RUN, 0)
+    view.interrupt()
+    assert stream.getvalue().splitlines()[-1] == "stopping after slow - again to kill it"

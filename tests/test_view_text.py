@@ -40,6 +40,7 @@ def test_lines_break_between_words_and_never_exceed():
     assert max(map(text.width, wrapped)) <= 12
     assert wrapped[:3] == ["  The pod", "  that is", "  not ready"]
     assert "".join(wrapped).count("漢") == 6
+    assert text.wrap("- a\n  b\n\n    c d", 6) == ["- a", "  b", "", "    c", "d"]
 
 
 ROWS = [["oncall-triage", "project", "Finds why a batch failed"], ["x\x1b", "shipped", "Another"]]

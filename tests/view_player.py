@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import time
 from pathlib import Path
@@ -136,5 +137,37 @@ def stopped(player: Player) -> None:
     player.view.close()
 
 
+def flood(player: Player) -> None:
+    """More turns than a terminal that nobody reads can take."""
+    log = Journal()
+    log.start()
+    for turn in range(1, 301):
+        log.add("model.start", turn, turn=turn)
+        log.reply(turn, [call(turn, f"tool-{turn}", "x" * 40)], turn)
+        log.end(turn, turn)
+    player.send(log)
+    (player.folder / "at-sent").touch()
+    log.finish(at=400)
+    player.send(log)
+    player.view.close()
+
+
+def held(player: Player) -> None:
+    """A tool runs while the process is stopped and continued."""
+    signal.signal(signal.SIGTSTP, player.view.on_stop)
+    log = Journal()
+    log.start()
+    log.reply(1, [call(1, "slow")])
+    log.begin(1, "slow")
+    player.send(log)
+    player.wait("held")
+    log.end(1, 3)
+    log.finish()
+    player.send(log)
+    player.view.close()
+
+
+SCENES = {"triage": triage, "hostile": hostile, "stopped": stopped, "flood": flood, "held": held}
+
 if __name__ == "__main__":
-    {"triage": triage, "hostile": hostile, "stopped": stopped}[sys.argv[1]](Player(Path(sys.argv[2])))
+    SCENES[sys.argv[1]](Player(Path(sys.argv[2])))

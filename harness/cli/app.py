@@ -12,7 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from harness.cli.options import Globals, Manual, epilog, global_parameters, globals_of, take_global
-from harness.errors import HarnessError, near_text
+from harness.errors import HarnessError, near_text, nearest
 
 
 class Row(NamedTuple):
@@ -172,13 +172,15 @@ def is_global(word: str) -> bool:
 def unknown_command(noun: str, word: str) -> HarnessError:
     """What was typed instead of a command: a typo, a skill's or a tool's name, or an option."""
     names = children(noun)
+    close = nearest(word, names)
     if noun:
-        return HarnessError(
-            f"harness {noun} has no command {word}{near_text(word, names)}", f"harness {noun} show {word}"
-        )
+        look = f"harness {noun} show {word}" if "show" in names else f"harness show {word}"
+        fix = f"harness {noun} {close[0]} -h" if close else look
+        return HarnessError(f"harness {noun} has no command {word}{near_text(word, names)}", fix)
     if not word.startswith("-") and is_skill(word):
         return HarnessError(f"{word} is a skill, not a command", f"harness run {word} …")
-    return HarnessError(f"harness has no command {word}{near_text(word, names)}", "harness -h")
+    fix = f"harness {close[0]} -h" if close else "harness -h"
+    return HarnessError(f"harness has no command {word}{near_text(word, names)}", fix)
 
 
 def is_skill(word: str) -> bool:

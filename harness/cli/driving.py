@@ -7,13 +7,15 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from harness.cli.options import Globals
 from harness.cli.output import flags, print_json
-from harness.cli.place import Place, runs_dir
+from harness.cli.place import Place, find_tool, runs_dir
+from harness.cli.words import Words
 from harness.errors import HarnessError
 from harness.events.clock import Clock
 from harness.events.io import IO
@@ -23,6 +25,8 @@ from harness.loop.run import Stop, World
 from harness.runs.children import read_state
 from harness.runs.flags import Options
 from harness.runs.session import Session
+from harness.tools.stages import Pipeline, read_pipeline
+from harness.tools.wiring import edges
 from harness.view.mode import Mode, current
 
 UNASKED = 128 + signal.SIGINT
@@ -92,6 +96,8 @@ class Signals:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) != signal.SIG_IGN:
                 self.old[number] = signal.signal(number, self.driver.interrupted)
+        if hasattr(self.driver.view, "on_stop"):
+            self.old[signal.SIGTSTP] = signal.signal(signal.SIGTSTP, self.driver.view.on_stop)
 
     def __exit__(self, *error: object) -> None:
         for number, handler in self.old.items():
@@ -101,6 +107,8 @@ class Signals:
 def session_notices(session: Session) -> list[str]:
     """What is said once at the start: which model speaks and why, and the skill's warnings."""
     found = [f"warning: {text}" for text in session.warnings]
+    if session.run.state.start.get("by") == "input":
+        found.append("the goal was read from a file or a pipe: it counts as input, not as your words")
     if session.model is not None and session.skill is not None:
         why = session.model.source
         if why == "auto":
@@ -121,12 +129,27 @@ def make_view(said: Globals, at: Place, mode: Mode) -> Any:
     if mode.view == "live":
         from harness.view.live import Live
 
-        return Live(sys.stderr, read, glyphs(mode.glyphs), mode.colour)
+        return Live(sys.stderr, read, glyphs(mode.glyphs), mode.colour, stages=stage_lister(at))
     from harness.view.plain import Plain
 
     view = Plain(sys.stderr, read, glyphs(mode.glyphs), mode.colour)
     view.keep_ticking()
     return view
+
+
+def stage_lister(at: Place) -> Callable[[str], Sequence[tuple[str, Sequence[str]]]]:
+    """The stages of a pipeline and what each waits for, as the live view lists those that have not begun."""
+
+    @cache
+    def stages(name: str) -> Sequence[tuple[str, Sequence[str]]]:
+        try:
+            tool = find_tool(at, name)
+        except HarnessError:
+            return ()
+        pipeline = read_pipeline(tool) if tool.pipeline else Pipeline()
+        return [(stage.name, [need for need, _ in edges(pipeline, stage)]) for stage in pipeline.stages]
+
+    return stages
 
 
 def blob_reader(runs: Path) -> Callable[[str, str], bytes]:
@@ -144,13 +167,14 @@ def terminal_ask(driver: Driver) -> Any:
 
 def options_of(
     said: Globals, model: str | None, budget: str | None, allow: Sequence[str], deny: Sequence[str], at: Place,
-    accept: bool = False,
+    accept: bool = False, words: Words | None = None,
 ) -> Options:  # fmt: skip
     """The flags of one run; a model named by flag, environment or settings keeps its source."""
     named = (model, "-m") if model else None
     if named is None and at.config.value("models.strong"):
         named = (str(at.config.value("models.strong")), at.config.origin("models.strong"))
-    return Options(named, budget or "", tuple(allow), tuple(deny), accept)
+    source = words.source if words is not None else "user"
+    return Options(named, budget or "", tuple(allow), tuple(deny), accept, source)
 
 
 def check_out(out_file: str | None) -> None:

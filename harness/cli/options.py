@@ -18,7 +18,10 @@ OUTPUTS = ("text", "json", "stream-json")
 
 @dataclass(slots=True)
 class Globals:
-    """What the global options said, wherever they stood; the later one won. `output` is None where nothing was said."""
+    """What the global options said, wherever they stood; the later one won.
+
+    `output` is None where nothing was said; `glyphs` comes from the settings alone.
+    """
 
     folder: str | None = None
     quiet: bool = False
@@ -27,6 +30,7 @@ class Globals:
     no_color: bool = False
     no_input: bool = False
     output: str | None = None
+    glyphs: str = "auto"
 
     @property
     def json(self) -> bool:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from harness.cli.options import Globals
 from harness.errors import Finding
@@ -28,7 +28,8 @@ def say(said: Globals, text: str) -> None:
 
 def flags(said: Globals) -> Flags:
     """The global options as the view takes them."""
-    return Flags(said.plain, said.quiet, said.no_color, said.no_input)
+    output, glyphs = cast(Any, said.output or "text"), cast(Any, said.glyphs)
+    return Flags(said.plain, said.quiet, said.no_color, said.no_input, output, glyphs)
 
 
 def print_table(said: Globals, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

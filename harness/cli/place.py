@@ -69,6 +69,7 @@ def apply(said: Globals, config: Config) -> None:
     if said.output is None:
         said.output = config.value("output")
     said.plain = said.plain or config.value("view") == "plain"
+    said.glyphs = config.value("glyphs")
     said.no_color = said.no_color or config.value("color") == "never"
     if not said.quiet:
         for warning in config.warnings:

@@ -47,7 +47,7 @@ def run(
     words = text_of(goal or (), file, pipe)
     pairs = {key: value.text for key, value in pairs_of(inputs or (), pipe).items()}
     at = place(said)
-    options = options_of(said, model, budget, allow or (), deny or (), at)
+    options = options_of(said, model, budget, allow or (), deny or (), at, words=words)
     text = words.text if words else ""
     return drive(said, at, lambda world: start_skill(world, catalog(at), skill, text, pairs, options), out)
 
@@ -76,7 +76,7 @@ def resume(
     words = text_of(message or (), file, pipe)
     at = place(said)
     folder = find_run(runs_dir(at), name)
-    options = options_of(said, model, budget, allow or (), deny or (), at, accept)
+    options = options_of(said, model, budget, allow or (), deny or (), at, accept, words)
     options = options if model else options.without_model()
     text = words.text if words else None
     return drive(said, at, lambda world: resume_session(world, catalog(at), folder, text, options), out)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import json
-import os
 import sys
 import time
 from pathlib import Path
@@ -15,16 +12,19 @@ import typer
 from harness.cli.options import Globals, globals_of, manual
 from harness.cli.output import flags, print_json
 from harness.cli.place import Place, catalog, place, runs_dir
-from harness.errors import HarnessError
-from harness.events.log import follow as read_events
-from harness.runs.begin import peek
+from harness.errors import HarnessError, JournalError
+from harness.events.scan import scan
 from harness.runs.find import find_run
-from harness.view.closing import first_line, last_lines, stop_of
+from harness.runs.list import is_owned
+from harness.view.closing import stop_of
+from harness.view.fold import apply
 from harness.view.mode import current
 from harness.view.results import fetch
-from harness.view.rows import Run, Tree, apply
-from harness.view.text import ansi, escape, glyphs
-from harness.view.tree import Look, turn_lines, turns
+from harness.view.rows import Run, Tree
+from harness.view.show import event_text
+from harness.view.show import show as show_tree
+from harness.view.text import escape, glyphs
+from harness.view.tree import Look
 
 MOST_DEPTH = 3
 PAUSE = 0.3
@@ -51,7 +51,6 @@ def show(
         raise HarnessError("--event, --graph, --mermaid and -F are four views", "give one of them")
     at = place(said)
     folder = find_run(runs_dir(at), name)
-    peek(folder)
     if event is not None:
         return print_event(folder, event)
     if graph or mermaid:
@@ -64,6 +63,18 @@ def show(
         sys.stdout.buffer.write((folder / "events.jsonl").read_bytes())
         return 0
     return print_run(said, at, folder)
+
+
+def read_events(folder: Path) -> tuple[dict[str, Any], ...]:
+    """The events of a journal that somebody else may be writing. Raises JournalError where they cannot be read."""
+    try:
+        events = scan((folder / "events.jsonl").read_bytes(), folder, blobs=False).events
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise JournalError(f"the run cannot be read: {reason}", "look at its folder", str(folder)) from error
+    if not events or events[0]["kind"] != "run.start":
+        raise JournalError("this run never started", "start it again; its folder may be deleted", str(folder))
+    return events
 
 
 def load_tree(folder: Path) -> Tree:
@@ -83,21 +94,6 @@ def add(tree: Tree, folder: Path, depth: int) -> None:
             add(tree, child, depth + 1)
 
 
-def is_owned(folder: Path) -> bool:
-    """Whether some process works on the run: it holds the lock as long as it lives."""
-    try:
-        descriptor = os.open(folder / "lock", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
-
-
 def print_run(said: Globals, at: Place, folder: Path) -> int:
     """The whole run on stdout."""
     tree, owned = load_tree(folder), is_owned(folder)
@@ -105,19 +101,8 @@ def print_run(said: Globals, at: Place, folder: Path) -> int:
         print_json(as_object(at, folder, tree.main, owned))
         return 0
     mode = current(flags(said))
-    signs = glyphs(mode.glyphs)
-    look = Look(mode.out_width, signs, reader(at), now=time.time())
-    print(first_line(tree.main, signs, mode.out_width))
-    for turn in turns(tree.main):
-        for line in turn_lines(tree, tree.main, turn, look, whole=True):
-            print(ansi(line, mode.out_colour))
-    ended = tree.main.end or {}
-    text = fetch(ended.get("answer"), folder.name, look.read)
-    if text:
-        print(f"\n{'not accepted' if ended.get('unaccepted') else 'answer'}:\n{escape(text.rstrip())}")
-    print()
-    for text in last_lines(tree, signs, mode.out_width, owned):
-        print(text)
+    look = Look(mode.out_width, glyphs(mode.glyphs), reader(at), now=time.time())
+    print(show_tree(tree, look, mode.out_colour, owned), end="")
     print(f"folder: {escape(str(folder))}")
     return 0
 
@@ -152,10 +137,7 @@ def print_event(folder: Path, number: str) -> int:
     if not (number.isascii() and number.isdigit() and 1 <= int(number[:9]) <= len(events)):
         raise HarnessError(f"{folder.name} has no event {number}", f"give a number from 1 to {len(events)}")
     event = events[int(number) - 1]
-    print(json.dumps(event, indent=2))
-    attempts = folder / "ops" / str(event.get("op"))
-    if attempts.is_dir():
-        print(attempts)
+    print(event_text(event, folder, lambda run, sha: (folder / "blobs" / sha).read_bytes()), end="")
     return 0
 
 

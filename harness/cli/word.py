@@ -6,17 +6,14 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.driving import drive, options_of
 from harness.cli.options import Globals, globals_of, manual
 from harness.cli.output import flags, print_json
 from harness.cli.place import Place, catalog, place, runs_dir
 from harness.cli.words import Pipe, text_of
 from harness.errors import HarnessError
 from harness.events.io import IO
-from harness.loop.gate import DIGEST_SHOWN
 from harness.runs.deliver import Waiting, one, put, waiting
 from harness.runs.find import find_run
-from harness.runs.session import resume as resume_session
 from harness.view.mode import current
 from harness.view.text import escape
 
@@ -36,7 +33,7 @@ def approve(
     said, at, target = _target(ctx, name, op, question=False)
     if digest is None:
         return _at_terminal(said, at, target, resume)
-    if len(digest) < MIN_DIGEST or not str(target.op.digest).startswith(digest[:DIGEST_SHOWN]):
+    if len(digest) < MIN_DIGEST or not str(target.op.digest).startswith(digest):
         what = f"operation {target.op.n} has the digest {target.op.digest}"
         raise HarnessError(what, f"look again: harness show {target.folder.name}", code=5)
     put(target, IO(), {"kind": "approve", "digest": target.op.digest, "why": why or ""})
@@ -110,6 +107,9 @@ def _said(said: Globals, at: Place, target: Waiting, what: str, resume: bool) ->
     """Say what still waits and how to go on, or go on here."""
     top = _top(target)
     if resume:
+        from harness.cli.driving import drive, options_of
+        from harness.runs.session import resume as resume_session
+
         options = options_of(said, None, None, (), (), at).without_model()
         folder = runs_dir(at) / top
         return drive(said, at, lambda world: resume_session(world, catalog(at), folder, None, options))

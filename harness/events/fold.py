@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from harness.events.line import at_seconds
-from harness.events.receipt import argv_of, file_receipt, slot_of
+from harness.events.receipt import argv_of, file_receipt, pinned_mark, slot_of
 from harness.events.state import Operation, State
 
 Event = dict[str, Any]
@@ -192,6 +192,7 @@ def _tool_start(state: State, data: dict[str, Any], n: int) -> None:
     op.attempt, op.attempt_open, op.attempt_epoch = data.get("try", 1), True, state.epoch
     op.role, op.child = data.get("role", "call"), data.get("child")
     op.tool = data.get("tool", op.tool)
+    op.file = data["file"] if "file" in data else pinned_mark(state, op.tool)
     op.needs = tuple(data.get("needs") or ())
     op.started_at = state.at
 
@@ -221,6 +222,8 @@ def _add_spent(state: State, child: dict[str, Any]) -> None:
     state.spent.tokens_out += child.get("tokens_out", 0)
     state.spent.nanos += child.get("nanos", 0)
     state.spent.unpriced += child.get("unpriced", 0)
+    for effect, count in (child.get("effects") or {}).items():
+        state.spent.effects[effect] = state.spent.effects.get(effect, 0) + count
 
 
 def _close(state: State, op: Operation) -> None:

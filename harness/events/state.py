@@ -14,7 +14,10 @@ TAKES_SLOT = frozenset({"OK", "FAILED", "CONFLICT", "UNKNOWN_OUTCOME"})
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What an ended operation proves. `at` is epoch seconds; `result` digests exit, stdout and artifacts."""
+    """What an ended operation proves. `at` is epoch seconds; `result` digests exit, stdout and artifacts.
+
+    `file` is the beginning of the digest of the tool's own file, as it was started.
+    """
 
     op: int
     slot: Slot
@@ -27,6 +30,7 @@ class Receipt:
     ttl: float | None = None
     artifacts: tuple[tuple[str, str], ...] = ()
     needs: tuple[int, ...] = ()
+    file: str = ""
 
     @property
     def ok(self) -> bool:
@@ -58,17 +62,18 @@ class Operation:
     repeat: str = ""
     digest: str | None = None
     approved_by: str | None = None
+    counted: bool = False
     attempt: int = 0
     attempt_open: bool = False
     attempt_epoch: int = 0
     role: str = "call"
     child: str | None = None
+    file: str = ""
     needs: tuple[int, ...] = ()
     started_at: float | None = None
     ended_at: float | None = None
     result: dict[str, Any] | None = None
     answer: Any = None
-    counted: bool = False
     closed: bool = False
 
     @property

@@ -24,6 +24,7 @@ GRACE_S = 2.0
 """From SIGTERM to SIGKILL."""
 MAX_PROCESSES = 128
 _GIVE_UP_S = 5.0
+_EXEC_S = 0.5
 _PIDS_PER_S = 50_000  # more than a machine can start
 
 _running: set[str] = set()
@@ -259,11 +260,22 @@ def _look(pid: int) -> Member | None:
 def _op_id(pid: int) -> str | None:
     """The `HARNESS_OP_ID` a process was started with; None without one, for a dead process, or if we may not look."""
     try:
-        variables = _read(f"/proc/{pid}/environ").split(b"\0")
+        variables = _read(f"/proc/{pid}/environ") or _environ_after_exec(pid)
     except OSError:
         return None
     mark = b"HARNESS_OP_ID="
-    return next((os.fsdecode(text[len(mark) :]) for text in variables if text.startswith(mark)), None)
+    return next((os.fsdecode(text[len(mark) :]) for text in variables.split(b"\0") if text.startswith(mark)), None)
+
+
+def _environ_after_exec(pid: int) -> bytes:
+    """The variables of a process that seems to have none: it may just be changing to another program."""
+    until = time.monotonic() + _EXEC_S
+    while (found := _look(pid)) and found.state not in "ZX" and time.monotonic() < until:
+        kernel_thread = found.parent == 2 and found.group == 0
+        if kernel_thread or _read(f"/proc/{pid}/cmdline"):
+            break
+        time.sleep(0.001)
+    return _read(f"/proc/{pid}/environ")
 
 
 def _read(path: str) -> bytes:

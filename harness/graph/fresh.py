@@ -1,4 +1,4 @@
-"""What a receipt stands on, and what that releases. Pure: whether artifacts are unchanged comes in as a function.
+"""What a receipt stands on, and what that releases. Pure: whether files have changed comes in as a function.
 
 Change propagates along receipts, age does not: an expired prerequisite is looked at again before a new step uses it,
 and only another result undoes what was built on it.
@@ -16,21 +16,23 @@ Values = Mapping[str, tuple[str, ...]]
 """Option name → its values as compared: defaults filled in, typed, one item for each value of a repeatable one."""
 
 
-def _always(_: Receipt) -> bool:
-    return True
+def _nothing(_: Receipt) -> str:
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
 class Ground:
     """What freshness is judged on: the state, the time (epoch seconds), the disk, and how an argv reads as values.
 
-    `intact` says whether a receipt's artifacts are as they were; `values` reads a tool's canonical argv.
+    `changed` names a file that a receipt stands on and that is not as it was; `values` reads a canonical argv. One
+    ground serves one look: what it found out about a receipt is kept, because many others may stand on it.
     """
 
     state: State
     now: float
-    intact: Callable[[Receipt], bool] = _always
+    changed: Callable[[Receipt], str] = _nothing
     values: Callable[[str, tuple[str, ...]], Values] = field(default=lambda tool, argv: {})
+    holding: dict[int, bool] = field(default_factory=dict, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +49,17 @@ class Unmet:
 def is_current(ground: Ground, receipt: Receipt) -> bool:
     """Its slot holds a success with the same result, artifacts unchanged, itself built on what is current."""
     held = ground.state.slots.get(receipt.slot)
-    if held is None or not held.ok or held.result != receipt.result or held.slot in ground.state.stale:
-        return False
-    return ground.intact(held) and all(is_current(ground, ground.state.receipts[n]) for n in held.needs)
+    return held is not None and held.ok and held.result == receipt.result and _holds(ground, held)
+
+
+def _holds(ground: Ground, held: Receipt) -> bool:
+    """Whether nothing that a slot's success stands on has changed."""
+    known = ground.holding.get(held.op)
+    if known is None:
+        known = held.slot not in ground.state.stale and not ground.changed(held)
+        known = known and all(is_current(ground, ground.state.receipts[n]) for n in held.needs)
+        ground.holding[held.op] = known
+    return known
 
 
 def why_stale(ground: Ground, receipt: Receipt) -> str | None:
@@ -67,8 +77,8 @@ def why_stale(ground: Ground, receipt: Receipt) -> str | None:
 def _why_changed(ground: Ground, receipt: Receipt) -> str | None:
     if receipt.slot in ground.state.stale:
         return f"{receipt.tool} was declared stale"
-    if not ground.intact(receipt):
-        return f"{receipt.tool}: a file it named changed"
+    if path := ground.changed(receipt):
+        return f"{receipt.tool}: {path} changed"
     for n in receipt.needs:
         used = ground.state.receipts[n]
         if not is_current(ground, used):
@@ -79,12 +89,26 @@ def _why_changed(ground: Ground, receipt: Receipt) -> str | None:
 
 
 def is_fresh(ground: Ground, receipt: Receipt) -> bool:
-    return why_stale(ground, receipt) is None
+    """Whether `why_stale` has nothing to say; quicker, for the many that are asked."""
+    held = ground.state.slots.get(receipt.slot)
+    if not receipt.ok or held is None or held.op != receipt.op:
+        return False
+    return (receipt.ttl is None or ground.now - receipt.at <= receipt.ttl) and _holds(ground, held)
 
 
 def holders(ground: Ground, tool: str) -> list[Receipt]:
-    """The newest receipt of each slot of a tool, newest first."""
-    return sorted((r for r in ground.state.by_tool.get(tool, {}).values() if r.ok), key=lambda r: -r.op)
+    """The receipt of each slot of a tool that holds a success, newest first."""
+    return [receipt for receipt in _slots(ground, tool) if receipt.ok]
+
+
+def why_missing(ground: Ground, tool: str) -> str | None:
+    """Why a tool that ran holds no fresh success; None when nothing of it has ended."""
+    held = holders(ground, tool) or _slots(ground, tool)
+    return why_stale(ground, held[0]) if held else None
+
+
+def _slots(ground: Ground, tool: str) -> list[Receipt]:
+    return sorted(ground.state.by_tool.get(tool, {}).values(), key=lambda r: -r.op)
 
 
 def fresh_receipt(ground: Ground, tool: str) -> Receipt | None:
@@ -127,11 +151,8 @@ def _candidates(ground: Ground, need: Need) -> list[Receipt]:
 
 
 def _why_none(ground: Ground, need: Need) -> str:
-    if need.kind == "fresh":
-        held = holders(ground, need.name)
-        if held:
-            return why_stale(ground, held[0]) or f"needs {need.text()}"
-    return f"needs {need.text()}"
+    why = why_missing(ground, need.name) if need.kind == "fresh" else None
+    return why or f"needs {need.text()}"
 
 
 def _unmet_values(ground: Ground, need: Need, values: Values) -> Unmet | None:
@@ -140,9 +161,15 @@ def _unmet_values(ground: Ground, need: Need, values: Values) -> Unmet | None:
         return Unmet(need.text(), f"needs {need.text()}: give --{absent[0]}")
     for wanted, receipt in zip(_wanted(need, values), _satisfying(ground, need, values), strict=True):
         if receipt is None:
-            shown = " ".join(f"--{name} {value}" for name, value in wanted.items())
-            return Unmet(need.text(), f"needs {need.name} with the same {shown}")
+            return Unmet(need.text(), _why_no_value(ground, need, wanted))
     return None
+
+
+def _why_no_value(ground: Ground, need: Need, wanted: Mapping[str, str]) -> str:
+    shown = " ".join(f"--{name} {value}" for name, value in wanted.items())
+    held = next((r for r in _slots(ground, need.name) if _carries(ground, r, wanted)), None)
+    why = why_stale(ground, held) if held is not None and need.kind == "fresh" else None
+    return f"{why} ({shown})" if why else f"needs {need.name} with the same {shown}"
 
 
 def _wanted(need: Need, values: Values) -> list[dict[str, str]]:

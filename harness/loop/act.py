@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import queue
-import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any
 
+from harness.events.receipt import pinned_mark
 from harness.events.state import Operation
 from harness.executor import Job, Outcome, environment
 from harness.executor import run as execute
-from harness.loop.gate import repeat_of
+from harness.loop import threads
+from harness.loop.result import child_data, end_data
 from harness.loop.run import ChildEnd, Run
+from harness.policy.budget import share
 from harness.tools import Tool
-from harness.tools.outcome import error_class, read_result
+
+LOOK = 0.5
+"""Seconds after which whoever waits for attempts looks around."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +48,22 @@ class Crew:
         self.run = run
         self.busy: dict[int, Operation] = {}
         self.parked: dict[int, ChildEnd] = {}
+        self._slices: dict[int, Mapping[str, Any]] = {}
         self._done: queue.Queue[Ended] = queue.Queue()
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        """When the loop cannot go on, nothing more starts, and what runs comes to its end, unrecorded."""
+        if self.busy:
+            self.run.world.cancel.level = max(1, self.run.world.cancel.level)
+        while self.busy:
+            self.busy.pop(self._done.get().op.n, None)
 
     def start(self, ops: Sequence[Operation], needs: dict[int, tuple[int, ...]], extra: Extra | None = None) -> None:
         """Journal the intent of a whole batch, put it on the disk if it can have an effect, then start all of it."""
+        self._share_out(ops)
         for op in ops:
             self._intend(op, needs.get(op.n, ()))
         if any(is_child(self.run, op) or not is_harmless(op) for op in ops):
@@ -55,12 +71,44 @@ class Crew:
         for op in ops:
             self._launch(op, extra or Extra())
 
-    def go_on(self, op: Operation) -> None:
-        """Go on with a child run that an earlier process began."""
-        self._launch(op, Extra())
+    def go_on(self, ops: Sequence[Operation]) -> None:
+        """Go on with child runs that an earlier process began, or was about to begin."""
+        self._share_out(ops)
+        for op in ops:
+            self._launch(op, Extra())
+
+    def next(self, wait: float = LOOK) -> Operation | None:
+        """The next operation whose attempt ended, journaled; None when none did within `wait` seconds."""
+        try:
+            ended = self._done.get(timeout=wait)
+        except queue.Empty:
+            return None
+        op = self.busy.pop(ended.op.n)
+        self._slices.pop(op.n, None)
+        if ended.broken is not None:
+            raise ended.broken
+        if ended.child is not None:
+            self._record_child(op, ended.child)
+        elif ended.outcome is not None:
+            self.run.append("tool.end", end_data(self.run, op, ended.outcome), op.n)
+        return op
+
+    def wait(self) -> None:
+        """Let everything that runs come to its end."""
+        while self.busy:
+            self.next()
+
+    def _share_out(self, ops: Sequence[Operation]) -> None:
+        """What each child run of a batch may use of what is left of the budget."""
+        children = [op.n for op in ops if is_child(self.run, op)]
+        if children:
+            state, lent = self.run.state, list(self._slices.values())
+            part = share(state.budget, state.spent, self.run.active_s(), lent, len(children))
+            self._slices.update(dict.fromkeys(children, part))
 
     def _intend(self, op: Operation, needs: tuple[int, ...]) -> None:
         run, attempt = self.run, op.attempt + 1
+        tool = run.toolset.tools.get(op.tool)
         data: dict[str, Any] = {"try": attempt} if attempt > 1 else {}
         if op.role != "call" or op.verb == "stage":
             data["role"] = "stage" if op.verb == "stage" else op.role
@@ -69,10 +117,12 @@ class Crew:
         data["level"] = "none"
         if op.digest:
             data["digest"] = op.digest
+        if tool is not None and (mark := run.tool_mark(tool)) != pinned_mark(run.state, op.tool):
+            data["file"] = mark
         if needs:
             data["needs"] = list(needs)
         if is_child(run, op):
-            data["child"] = op.child or child_name(run, op)
+            data |= {"child": op.child or child_name(run, op), "slice": self._slices[op.n]}
         else:
             self._make_scratch(op.n, attempt)
         run.append("tool.start", data, op.n)
@@ -88,7 +138,7 @@ class Crew:
     def _launch(self, op: Operation, extra: Extra) -> None:
         self.busy[op.n] = op
         target = self._child if is_child(self.run, op) else self._process
-        threading.Thread(target=self._guarded, args=(target, op, extra), name=f"op-{op.n}", daemon=True).start()
+        threads.start(partial(self._guarded, target, op, extra))
 
     def _guarded(self, target: Any, op: Operation, extra: Extra) -> None:
         try:
@@ -99,26 +149,11 @@ class Crew:
     def _child(self, op: Operation, extra: Extra) -> Ended:
         begin = self.run.begin_child
         assert begin is not None
-        return Ended(op, child=begin(self.run, op))
+        return Ended(op, child=begin(self.run, op, self._slices[op.n]))
 
     def _process(self, op: Operation, extra: Extra) -> Ended:
         run, tool = self.run, self.run.toolset.tools[op.tool]
         return Ended(op, outcome=execute(job_of(run, op, tool, extra), run.world.io, run.world.cancel))
-
-    def next(self, wait: float) -> Operation | None:
-        """The next operation whose attempt ended, journaled; None when none did within `wait` seconds."""
-        try:
-            ended = self._done.get(timeout=wait)
-        except queue.Empty:
-            return None
-        op = self.busy.pop(ended.op.n)
-        if ended.broken is not None:
-            raise ended.broken
-        if ended.child is not None:
-            self._record_child(op, ended.child)
-        elif ended.outcome is not None:
-            self.run.append("tool.end", end_data(self.run, op, ended.outcome), op.n)
-        return op
 
     def _record_child(self, op: Operation, end: ChildEnd) -> None:
         if end.stop.parked or end.stop.name == "interrupted":
@@ -157,99 +192,3 @@ def job_of(run: Run, op: Operation, tool: Tool, extra: Extra) -> Job:
     )  # fmt: skip
     argv = (str(tool.path), *(op.argv or ()))
     return Job(argv=argv, cwd=run.project, env=env, timeout=tool.timeout, op_id=op_id, stdin=extra.stdin)
-
-
-def end_data(run: Run, op: Operation, outcome: Outcome) -> dict[str, Any]:
-    """The `tool.end` of a process: its class, its output kept, and the digest that freshness compares."""
-    tool = run.toolset.tools[op.tool]
-    head: dict[str, Any] = {"try": op.attempt} if op.attempt > 1 else {}
-    name, word, why = classify(run, op, tool, outcome)
-    artifacts, missing = _artifacts(run, op, tool, outcome) if name == "OK" else ([], "")
-    if missing:
-        name, word, why = "FAILED", "failed", missing
-    shown = exit_of(outcome)
-    data = {**head, "outcome": word, "exit": shown, "class": name, "ms": outcome.ms, "out": run.log.fit(outcome.out)}
-    if outcome.err:
-        data["err"] = run.log.fit(outcome.err)
-    if outcome.dropped:
-        data["dropped"] = outcome.dropped
-    data["result"] = result_digest(shown, outcome.out, artifacts)
-    if artifacts:
-        data["artifacts"] = artifacts
-    if tool.ttl is not None:
-        data["ttl"] = tool.ttl
-    if why:
-        data["why"] = why
-    return data
-
-
-def exit_of(outcome: Outcome) -> int | None:
-    return 128 + outcome.signal if outcome.signal else outcome.exit
-
-
-def classify(run: Run, op: Operation, tool: Tool, outcome: Outcome) -> tuple[str, str, str]:
-    """(class, outcome word, why). A tool without a header is believed only when it says 0."""
-    if not outcome.started:
-        return "MISCONFIGURED", "failed", outcome.why or "it could not be started"
-    if outcome.cancelled:
-        return "FAILED", "cut", "stopped by a person"
-    if outcome.timed_out or outcome.signal:
-        name = "TIMEOUT" if outcome.timed_out else "FAILED"
-        why = f"no end within {tool.timeout:g} s" if outcome.timed_out else f"killed by signal {outcome.signal}"
-        return name, "failed" if repeat_of(tool) == "pure" else "cut", why
-    code = outcome.exit or 0
-    name = error_class(code)
-    if code and not tool.header:
-        return name, "unknown", f"exit {code} of a tool without a header says nothing about its effect"
-    return name, "done" if code == 0 else "failed", ""
-
-
-def _artifacts(run: Run, op: Operation, tool: Tool, outcome: Outcome) -> tuple[list[dict[str, str]], str]:
-    """The files a success stands on, hashed; or the sentence that names a missing one."""
-    work = run.folder / "ops" / str(op.n) / str(op.attempt) / "work"
-    found = []
-    for path in [*produced(run, op, tool), *read_result(outcome.out).artifacts]:
-        if not _inside(run.project / path, (run.project, work)):
-            return [], f"artifact {path} lies outside the workspace"
-        sha = run.file_digest(path)
-        if sha is None:
-            return [], f"{path} is not there, though {tool.name} says it made it"
-        found.append({"path": path, "sha256": sha})
-    return found, ""
-
-
-def produced(run: Run, op: Operation, tool: Tool) -> list[str]:
-    """The paths of `@meta produces`, the call's own values filled in."""
-    values = run.values(tool.name, op.argv or ())
-    paths = []
-    for template in tool.produces:
-        for name, texts in values.items():
-            template = template.replace(f"{{--{name}}}", " ".join(texts)).replace(f"{{{name}}}", " ".join(texts))
-        paths.append(template)
-    return paths
-
-
-def _inside(path: Path, roots: Sequence[Path]) -> bool:
-    real = path.resolve()
-    return any(real.is_relative_to(root.resolve()) for root in roots)
-
-
-def result_digest(code: int | None, out: bytes, artifacts: Sequence[dict[str, str]]) -> str:
-    """16 hex digits over exit, stdout and artifacts; not stderr, not time."""
-    found = hashlib.sha256(f"{code}\n".encode() + out)
-    for artifact in artifacts:
-        found.update(f"\0{artifact['path']}\0{artifact['sha256']}".encode())
-    return found.hexdigest()[:16]
-
-
-def child_data(run: Run, op: Operation, end: ChildEnd) -> dict[str, Any]:
-    """The `tool.end` of a child run: its stop reaches the parent unchanged."""
-    ok = end.stop.name == "passed"
-    code = 0 if ok else end.stop.code or 1
-    data: dict[str, Any] = {"try": op.attempt} if op.attempt > 1 else {}
-    data |= {"outcome": "done" if ok else "failed", "exit": code, "class": "OK" if ok else end.error_class}
-    data |= {"by": "child", "ms": end.ms, "out": run.log.fit(end.output), "result": result_digest(code, end.output, ())}
-    data |= {"stop": end.stop.name, "spent": dict(end.spent)}
-    if end.why:
-        data["why"] = end.why
-    return data

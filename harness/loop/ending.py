@@ -24,7 +24,7 @@ def spent_of(state: State) -> dict[str, Any]:
     return {
         "turns": spent.turns, "calls": spent.calls, "tokens_in": spent.tokens_in, "tokens_out": spent.tokens_out,
         "nanos": spent.nanos, "unpriced": spent.unpriced, "active_s": round(spent.active_ms / 1000, 3),
-        "waiting_s": round(spent.waiting_ms / 1000, 3),
+        "waiting_s": round(spent.waiting_ms / 1000, 3), "effects": dict(spent.effects),
     }  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from harness.events.state import Operation
 from harness.graph.fresh import consumed, unmet
 from harness.loop.run import Run
 from harness.policy.decide import Decision, Request, decide
+from harness.policy.decide import over_budget as over_limit
 from harness.tools import Tool
 from harness.tools.arguments import canonical, parse, refusal
 from harness.tools.compare import as_texts
@@ -24,7 +26,8 @@ MAX_DEPTH = 3
 def judge(run: Run, op: Operation, call: dict[str, Any] | None = None) -> Decision:
     """Decide on a `run`, a stage or a verifier and append the `decide` event. `call` names one that no reply made."""
     request, _ = build_request(run, op)
-    decision = decide(request, run.rules, run.state.budget, run.state.spent)
+    limits = {} if op.verb == "verify" else run.state.budget  # judging the answer is no call of the model's
+    decision = decide(request, run.rules, limits, run.state.spent)
     digest = "" if request.effect == "read" else call_digest(run, op.n, request)
     record(run, op.n, request, decision, call=call, digest=digest)
     return decision
@@ -40,7 +43,7 @@ def build_request(run: Run, op: Operation) -> tuple[Request, tuple[int, ...]]:
     if (name in kit.workers or is_pipeline(kit.tools.get(name))) and run.depth >= MAX_DEPTH:
         return Request(name, tuple(args), effect="read", outside=f"runs are nested at most {MAX_DEPTH} deep"), ()
     if name in kit.workers:
-        return _released(run, op, Request(name, tuple(args), effect="read", values={"args": tuple(args)})), ()
+        return _graphed(run, op, Request(name, tuple(args), effect="read", values={"args": tuple(args)}))
     tool = kit.tools.get(name)
     if tool is None and name == "harness":
         return Request(name, tuple(args), effect="read", broken="no model can be asked by a stage here"), ()
@@ -57,21 +60,27 @@ def _tool_request(run: Run, op: Operation, tool: Tool, args: list[str]) -> tuple
     request = Request(
         tool=tool.name, argv=argv, effect=effect_of(tool), effect_declared=tool.effect_declared or tool.pipeline,
         listed=listed, near="" if listed else near_text(tool.name, run.toolset.available), broken=broken,
-        problems=(refusal(tool, problems),) if problems else (), values=as_texts(tool, values),
+        problems=(refusal(tool, problems),) if problems else (), values={} if problems else as_texts(tool, values),
     )  # fmt: skip
     if problems or broken or op.verb == "verify":
         return request, ()
+    return _graphed(run, op, request)
+
+
+def _graphed(run: Run, op: Operation, request: Request) -> tuple[Request, tuple[int, ...]]:
+    """The request with the needs that do not hold and a person's earlier no; the operations it would stand on."""
     if op.verb == "stage":
         return request, run.stage_needs(op)
-    return _released(run, op, request), consumed(run.ground(), run.toolset.graph, tool.name, request.values)
-
-
-def _released(run: Run, op: Operation, request: Request) -> Request:
-    """The request with the needs that do not hold, and a person's earlier no."""
-    needs = unmet(run.ground(), run.toolset.graph, request.tool, request.values)
+    ground, graph = run.ground(), run.toolset.graph
+    missing = unmet(ground, graph, request.tool, request.values)
     before = run.state.denied.get((request.tool, *request.argv))
-    fields = {name: getattr(request, name) for name in Request.__slots__}
-    return Request(**{**fields, "needs": tuple(n.text() for n in needs), "refused_before": before})
+    request = replace(request, needs=tuple(need.text() for need in missing), refused_before=before)
+    return request, consumed(ground, graph, request.tool, request.values)
+
+
+def over_budget(run: Run, effect: str) -> Decision | None:
+    """The denial of one more call of this effect, where a limit forbids it now."""
+    return over_limit(effect, run.state.budget, run.state.spent)
 
 
 def is_pipeline(tool: Tool | None) -> bool:
@@ -128,15 +137,19 @@ def record(
 
 
 def person_decides(run: Run, op: Operation, verdict: str, by: str, via: str, why: str = "", inbox: str = "") -> None:
-    """Append a person's word on a waiting call, and put it on the disk."""
-    data: dict[str, Any] = {"verdict": verdict, "argv": run.fit_argv(op.argv or ())}
-    if verdict == "deny":
+    """Append a person's word on a waiting call, and put it on the disk. A yes does not lift a limit."""
+    over = over_budget(run, op.effect) if verdict == "allow" else None
+    data: dict[str, Any] = {"verdict": "deny" if over else verdict, "argv": run.fit_argv(op.argv or ())}
+    if over is not None:
+        data |= {"code": over.code, "rules": list(over.rules), "reasons": list(over.reasons)}
+    elif verdict == "deny":
         data |= {"code": "DENIED", "rules": ["person"], "reasons": [why or "a person said no"]}
     else:
         data["rules"] = ["person"]
     data |= {"effect": op.effect, "repeat": op.repeat}
-    data |= {"digest": op.digest, "by": by, "via": via} if op.digest else {"by": by, "via": via}
-    if verdict == "allow":
+    if over is None:
+        data |= {"digest": op.digest, "by": by, "via": via} if op.digest else {"by": by, "via": via}
+    if data["verdict"] == "allow":
         data["grant"] = "once"
     if inbox:
         data["inbox"] = inbox

@@ -14,7 +14,7 @@ from harness.loop.run import Run
 def waiting_files(folder: Path) -> list[Path]:
     """The inbox's messages, oldest first; those being written do not count."""
     try:
-        return sorted(p for p in (folder / "inbox").iterdir() if p.suffix == ".json")
+        return sorted(p for p in (folder / "inbox").iterdir() if p.suffix == ".json" and p.is_file())
     except OSError:
         return []
 
@@ -38,23 +38,23 @@ def take(run: Run) -> int:
 def _take_one(run: Run, path: Path) -> None:
     try:
         message = json.loads(path.read_bytes())
-        kind = message["kind"]
-    except (ValueError, KeyError, TypeError, OSError):
+        kind, n = message["kind"], int(message.get("op") or 0)
+    except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError):
         run.note("warning", f"the inbox message {path.name} could not be read and was dropped.")
         return
     if kind in ("approve", "deny"):
-        _decision(run, message, path.stem)
+        _decision(run, message, n, path.stem)
     elif kind in ("answer", "say"):
-        _words(run, message, path.stem)
+        _words(run, message, n, path.stem)
     else:
         run.note("warning", f"the inbox message {path.name} is of the unknown kind {kind!r} and was dropped.")
 
 
-def _decision(run: Run, message: dict[str, Any], name: str) -> None:
-    op = run.state.open_ops.get(int(message.get("op", 0)))
+def _decision(run: Run, message: dict[str, Any], n: int, name: str) -> None:
+    op = run.state.open_ops.get(n)
     by = str(message.get("by", "user"))
     if op is None or op.verdict != "ask":
-        run.note("changed", f"operation {message.get('op')} waits for no approval any more.")
+        run.note("changed", f"operation {n} waits for no approval any more.")
         return
     if message["kind"] == "deny":
         person_decides(run, op, "deny", by, "command", str(message.get("why") or ""), name)
@@ -64,12 +64,12 @@ def _decision(run: Run, message: dict[str, Any], name: str) -> None:
         person_decides(run, op, "allow", by, "command", "", name)
 
 
-def _words(run: Run, message: dict[str, Any], name: str) -> None:
+def _words(run: Run, message: dict[str, Any], n: int, name: str) -> None:
     data: dict[str, Any] = {"text": run.log.fit(str(message.get("text", ""))), "by": str(message.get("by", "user"))}
     if message["kind"] == "answer":
-        op = asked(run, int(message.get("op") or 0))
+        op = asked(run, n)
         if op is None:
-            run.note("changed", f"operation {message.get('op')} waits for no answer any more.")
+            run.note("changed", f"operation {n} waits for no answer any more.")
             return
         data["answers"] = op
     run.append("user.say", data | {"inbox": name})

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from harness.events.state import Operation
-from harness.loop.act import result_digest
+from harness.loop.result import result_digest
 from harness.loop.run import Run
 from harness.policy.decide import Request
 

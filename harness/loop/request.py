@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import queue
-import threading
+import time
+from dataclasses import replace
 from typing import Any
 
 from harness.events.line import to_json
 from harness.events.log import INLINE, INLINE_LARGE
+from harness.loop import threads
 from harness.loop.ending import end, park
 from harness.loop.run import Run, Stop
 from harness.models import Call, Failure, Prompt, Reply, Usage
-from harness.prompt import prefix_digest, provider_body
+from harness.models.failures import failure
+from harness.policy.budget import limit
+from harness.prompt import prefix_digest
 
 POLL = 0.05
 CUT = {"refusal": ("DENIED", 1), "length": ("FAILED", 1), "overflow": ("OVER_BUDGET", 6)}
@@ -22,7 +25,7 @@ CUT = {"refusal": ("DENIED", 1), "length": ("FAILED", 1), "overflow": ("OVER_BUD
 def ask_model(run: Run) -> Stop | None:
     """Compose, ask, journal the reply. None when there are calls to act on, or an empty reply to answer."""
     assert run.transcript is not None and run.model is not None
-    prompt = run.transcript.prompt(run.state)
+    prompt = replace(run.transcript.prompt(run.state), deadline=_deadline(run))
     scheme = run.model.ref.scheme
     if scheme != "none":
         _journal_request(run, prompt)
@@ -36,15 +39,19 @@ def ask_model(run: Run) -> Stop | None:
     return None
 
 
+def _deadline(run: Run) -> float | None:
+    """When the run's time is over, in seconds of the monotonic clock."""
+    bound = limit(run.state.budget, "seconds")
+    return None if bound is None else time.monotonic() + max(0.0, float(bound) - run.active_s())
+
+
 def _journal_request(run: Run, prompt: Prompt) -> None:
     """`model.start`: what is sent, by digest; a field that equals the last request's is left out."""
-    body = provider_body(prompt)
     fields: dict[str, Any] = {
         "model": run.model.ref.text if run.model else "", "context": prompt.context,
         "parts": [[part.id, part.sha, part.bytes] for part in prompt.parts],
-        "prefix": prefix_digest(prompt)[:12], "body": hashlib.sha256(body).hexdigest()[:12], "bytes": len(body),
-        "estimate": -(-len(body) // 3),
-        "max_tokens": prompt.max_tokens, "usd": 0,
+        "prefix": prefix_digest(prompt)[:12], "body": prompt.body[:12], "bytes": prompt.bytes,
+        "estimate": -(-prompt.bytes // 3), "max_tokens": prompt.max_tokens, "usd": 0,
     }  # fmt: skip
     changed = {key: value for key, value in fields.items() if run.last_request.get(key, ...) != value}
     run.last_request = fields
@@ -52,7 +59,7 @@ def _journal_request(run: Run, prompt: Prompt) -> None:
 
 
 def _call(run: Run, prompt: Prompt) -> Reply | Failure:
-    """Call the model in a thread, so that an interruption drops the request at once."""
+    """Call the model in a thread, so that an interruption, or the end of the run's time, drops the request at once."""
     model, done = run.model, queue.Queue[Reply | Failure | BaseException]()
     assert model is not None
 
@@ -62,13 +69,13 @@ def _call(run: Run, prompt: Prompt) -> Reply | Failure:
         except BaseException as error:  # noqa: BLE001 - raised again in the loop's own thread
             done.put(error)
 
-    threading.Thread(target=work, name="model", daemon=True).start()
+    threads.start(work)
     while True:
         try:
             found = done.get(timeout=POLL)
         except queue.Empty:
-            if run.world.cancel.level:
-                return Failure("cancelled", "-", 130, "the request was dropped")
+            if run.world.cancel.level or (prompt.deadline is not None and time.monotonic() >= prompt.deadline):
+                return failure("cancelled", "the request was dropped")
             continue
         if isinstance(found, BaseException):
             raise found
@@ -124,7 +131,7 @@ def _failed(run: Run, failure: Failure, prompt: Prompt) -> Stop | None:
     data: dict[str, Any] = {"turn": prompt.turn, "reason": failure.reason, "class": failure.error_class}
     run.append("model.fail", data | {"message": run.log.fit(failure.message)})
     if failure.reason == "cancelled":
-        return None  # the loop sees the interruption itself
+        return None  # the loop sees the interruption, or the end of the time, itself
     if failure.exit_code == 75:
         return park(run, "waiting", [], f"the model is not available; later: harness resume {run.name}")
     stop = {1: "failed", 6: "budget", 8: "no-progress"}.get(failure.exit_code, "error")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +28,9 @@ from harness.tools import Tool
 from harness.tools.arguments import parse
 from harness.tools.compare import as_texts
 from harness.tools.discovery import digest
+
+SAME_LOOK = 0.02
+"""Seconds for which what was found on the disk holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,7 @@ class ChildEnd:
     output: bytes
     error_class: str
     why: str
-    spent: Mapping[str, int]
+    spent: Mapping[str, Any]
     hint: str = ""
     ms: int = 0
 
@@ -117,9 +122,11 @@ class Run:
         self.transcript: Transcript | None = None
         self.model: Model | None = None
         self.last_request: dict[str, Any] = {}
-        self.begin_child: Callable[[Run, Operation], ChildEnd] | None = None
+        self.begin_child: Callable[[Run, Operation, Mapping[str, Any]], ChildEnd] | None = None
         self.stage_needs: Callable[[Operation], tuple[int, ...]] = lambda op: ()
+        self._project = str(project)
         self._seen: dict[str, tuple[tuple[int, int, int], str]] = {}
+        self._ground: tuple[tuple[int, int], float, Ground] | None = None
         log.sinks.append(self._tell)
         for event in log.events:
             self._take(event)
@@ -160,9 +167,18 @@ class Run:
         if key not in self.state.noted:
             self.append("note", {"why": why, "text": text})
 
+    def active_s(self) -> float:
+        """Active seconds up to now, waits for people left out."""
+        return self.state.spent.active_ms / 1000 + max(0.0, self.log.now() - self.state.at)
+
     def ground(self) -> Ground:
-        """What freshness is judged on now, disk included."""
-        return Ground(self.state, max(self.log.now(), self.state.at), self.intact, self.values)
+        """What freshness is judged on now, disk included. One look serves the calls that are judged together."""
+        known, state, now = self._ground, self.state, time.monotonic()
+        held = (len(state.receipts), state.epoch)
+        if known is None or known[0] != held or now - known[1] > SAME_LOOK:
+            ground = Ground(state, max(self.log.now(), state.at), self.changed, self.values)
+            known = self._ground = (held, now, ground)
+        return known[2]
 
     def settled_ground(self, state: State) -> Ground:
         """The same from the journal alone, so that a request can be composed again byte for byte."""
@@ -175,23 +191,31 @@ class Run:
             return {"args": argv}
         return as_texts(tool, parse(tool, argv)[0])
 
-    def intact(self, receipt: Receipt) -> bool:
-        """Whether the files a receipt named are as they were."""
-        return all(self.file_digest(path) == sha for path, sha in receipt.artifacts)
+    def changed(self, receipt: Receipt) -> str:
+        """The first file that a receipt stands on and that is not as it was; empty when all are."""
+        tool = self.toolset.tools.get(receipt.tool)
+        if tool is not None and receipt.file and self.tool_mark(tool) != receipt.file:
+            return "its own file"
+        return next((path for path, sha in receipt.artifacts if self.file_digest(path) != sha), "")
 
     def file_digest(self, path: str) -> str | None:
         """SHA-256 of a file, read again only when size, time or inode differ; None when it cannot be read."""
+        full = os.path.join(self._project, path)
         try:
-            at = (self.project / path).stat()
+            at = os.stat(full)  # noqa: PTH116 - many a receipt is looked at, and a Path costs more than the look
             mark = (at.st_size, at.st_mtime_ns, at.st_ino)
             known = self._seen.get(path)
             settled = self.world.clock.wall() - at.st_mtime > 2.0
             if known is None or known[0] != mark or not settled:
-                known = (mark, hashlib.sha256((self.project / path).read_bytes()).hexdigest())
+                known = (mark, hashlib.sha256(Path(full).read_bytes()).hexdigest())
                 self._seen[path] = known
             return known[1]
         except OSError:
             return None
+
+    def tool_mark(self, tool: Tool) -> str:
+        """A tool's file as receipts remember it: 16 hex digits; empty when it cannot be read."""
+        return (self.file_digest(str(tool.path)) or "")[:16]
 
     def tool_digest(self, tool: Tool) -> str:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.events.state import Operation, Receipt
-from harness.graph.fresh import fresh_receipt, holders, why_stale
+from harness.graph.fresh import fresh_receipt, why_missing, why_stale
 from harness.loop.act import Crew, Extra
 from harness.loop.gate import judge
 from harness.loop.run import Run
@@ -19,9 +19,7 @@ def missing(run: Run) -> list[dict[str, str]]:
     found = []
     for name in run.toolset.requires:
         if fresh_receipt(ground, name) is None and _in_pipelines(run, name) is None:
-            held = holders(ground, name)
-            why = (why_stale(ground, held[0]) if held else None) or f"{name} has no result yet"
-            found.append({"name": name, "why": why})
+            found.append({"name": name, "why": why_missing(ground, name) or f"{name} has no result yet"})
     return found
 
 
@@ -34,26 +32,29 @@ def _in_pipelines(run: Run, name: str) -> Receipt | None:
             continue
         inner = run.world.child_receipts(run.folder.parent / op.child)
         for stage in inner.slots.values() if inner else ():
-            if stage.tool == name and stage.ok and run.intact(stage):
+            if stage.tool == name and stage.ok and not run.changed(stage):
                 return stage
     return None
 
 
 def judge_answer(run: Run, crew: Crew, answer: str) -> None:
-    """Judge a proposed answer and append the `verify` event; the loop goes by what it says."""
-    path = run.folder / "answer.md"
+    """Judge a proposed answer and append the `verify` event; the loop goes by what it says.
+
+    Interrupted, nothing is appended: the answer is judged anew when the run goes on.
+    """
     with run.log.guarded("the answer cannot be written"):
-        run.world.io.put(path, answer.encode("utf-8", "replace"))
+        run.world.io.put(run.folder / "answer.md", answer.encode("utf-8", "replace"))
     absent = missing(run)
     checks: list[dict[str, Any]] = []
     question: str | None = None
-    if not absent:
-        for words in run.toolset.verify:
-            op = _run_verifier(run, crew, words, answer)
-            checks.append({"name": words[0], "op": op.n, "exit": _exit(op)})
-            if _exit(op) == ASKS:
-                question = run.text((op.result or {}).get("out", "")).strip() or f"{words[0]} needs an answer"
-                break
+    for words in run.toolset.verify if not absent else ():
+        op = _run_verifier(run, crew, words, answer)
+        if run.world.cancel.level:
+            return
+        checks.append({"name": words[0], "op": op.n, "exit": _exit(op)})
+        if _exit(op) == ASKS:
+            question = run.text((op.result or {}).get("out", "")).strip() or f"{words[0]} needs an answer"
+            break
     ok = not absent and all(check["exit"] == ACCEPTS for check in checks)
     data: dict[str, Any] = {"answer": run.log.fit(answer), "ok": ok, "checks": checks, "missing": absent}
     if question is not None:
@@ -69,17 +70,23 @@ def _exit(op: Operation) -> int | None:
 
 
 def _run_verifier(run: Run, crew: Crew, words: tuple[str, ...], answer: str) -> Operation:
-    n = run.state.next_op
-    call = {"verifier": words[0], "tool": words[0], "args": list(words[1:])}
-    op = Operation(n=n, verb="verify", tool=words[0], arguments={"args": list(words[1:])}, role="verify")
-    judge(run, op, call=call)
-    op = run.state.ops[n]
+    op = _decided(run, words)
     if op.verdict != "allow":
         return op
     env = [("HARNESS_ANSWER", str(run.folder / "answer.md"))]
     if run.state.replies:
         env.append(("HARNESS_REPLY", run.text(run.state.replies[-1])))
     crew.start([op], {}, Extra(answer.encode("utf-8", "replace"), tuple(env)))
-    while op.n in crew.busy:
-        crew.next(0.5)
+    crew.wait()
     return op
+
+
+def _decided(run: Run, words: tuple[str, ...]) -> Operation:
+    """The verifier's operation: one that a killed process decided on and did not start, or a new one."""
+    arguments = {"tool": words[0], "args": list(words[1:])}
+    for op in run.state.open_ops.values():
+        if op.verb == "verify" and op.arguments == arguments and not op.attempt:
+            return op
+    op = Operation(n=run.state.next_op, verb="verify", tool=words[0], arguments=arguments, role="verify")
+    judge(run, op, call={"verifier": words[0], **arguments})
+    return run.state.ops[op.n]

@@ -74,6 +74,7 @@ class Prompt:
     """Everything a model is given. `system` is (rules, skill); `turns` only grow within a context.
 
     `offer` and `waiting` say what is callable now and what is not; `deadline` is seconds of the monotonic clock.
+    `bytes` and `body` are length and SHA-256 of the canonical bytes.
     `turn` is 1 + the replies so far; `failed` counts the requests that failed by an answer, over the whole run.
     `ended` is for models that read results instead of text.
     """
@@ -91,6 +92,7 @@ class Prompt:
     mark: str = ""
     parts: tuple[Part, ...] = ()
     bytes: int = 0
+    body: str = ""
     deadline: float | None = None
 
 

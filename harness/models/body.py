@@ -6,6 +6,7 @@ Within a context the body of a request, without its last two bytes, is a prefix 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -16,6 +17,31 @@ from harness.models.verbs import TOOLS
 def provider_body(prompt: Prompt) -> bytes:
     """Compact JSON of system, verbs and turns, in this order."""
     return _json({**_head(prompt), "turns": [encode_turn(turn) for turn in prompt.turns]})
+
+
+class Growing:
+    """The body of the requests of one context: each turn is encoded once, however many requests hold it."""
+
+    def __init__(self, system: tuple[str, str], verbs: bool = True) -> None:
+        self._hash, self._bytes, self._turns = sha256(), 0, 0
+        self._feed(_json({**_head_of(system, verbs), "turns": []})[:-2])
+
+    def measured(self, turns: Sequence[Turn], last: Turn | None) -> tuple[int, str]:
+        """Length and SHA-256 of a body with these turns, which begin with those of the call before, and a last one."""
+        for turn in turns[self._turns :]:
+            self._feed(self._piece(turn))
+            self._turns += 1
+        rest = (self._piece(last) if last is not None else b"") + b"]}"
+        whole = self._hash.copy()
+        whole.update(rest)
+        return self._bytes + len(rest), whole.hexdigest()
+
+    def _piece(self, turn: Turn) -> bytes:
+        return (b"," if self._turns else b"") + _json(encode_turn(turn))
+
+    def _feed(self, piece: bytes) -> None:
+        self._hash.update(piece)
+        self._bytes += len(piece)
 
 
 def prefix_digest(prompt: Prompt) -> str:
@@ -29,7 +55,11 @@ def body_digest(prompt: Prompt) -> str:
 
 
 def _head(prompt: Prompt) -> dict[str, Any]:
-    return {"system": list(prompt.system), "verbs": list(TOOLS) if prompt.verbs else []}
+    return _head_of(prompt.system, prompt.verbs)
+
+
+def _head_of(system: tuple[str, str], verbs: bool) -> dict[str, Any]:
+    return {"system": list(system), "verbs": list(TOOLS) if verbs else []}
 
 
 def encode_turn(turn: Turn) -> dict[str, Any]:

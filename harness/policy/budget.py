@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -17,6 +17,7 @@ DEFAULTS: Mapping[str, str] = {
 KEYS = ("turns", "calls", "read", "write", "external", "destructive", "money_calls", "tokens", "usd", "seconds")
 EFFECT_KEYS = {"money": "money_calls"}
 STAGES = (50, 20, 10)
+SHARE = Decimal("0.9")
 
 
 def parse_budget(text: str) -> dict[str, str]:
@@ -86,6 +87,42 @@ def exhausted(budget: Mapping[str, Any], spent: Spent, active_s: float, keys: tu
         if bound is not None and used(spent, key, active_s) >= bound:
             return key
     return None
+
+
+def share(
+    budget: Mapping[str, Any], spent: Spent, active_s: float, lent: Iterable[Mapping[str, Any]], among: int
+) -> dict[str, Any]:
+    """What each of `among` children may use: nine tenths of what is left and not lent already, in equal parts.
+
+    Counts are rounded down, but one that is there for each child is not rounded away.
+    """
+    lent = list(lent)
+    found: dict[str, Any] = {}
+    for key in budget:
+        bound = limit(budget, key)
+        if bound is None:
+            continue
+        taken = sum((limit(part, key) or Decimal(0) for part in lent), Decimal(0))
+        left = max(Decimal(0), bound - used(spent, key, active_s) - taken) / among
+        found[key] = _portion(key, left)
+    return found
+
+
+def _portion(key: str, left: Decimal) -> str | float | int:
+    part = left * SHARE
+    if key == "usd":
+        return str(part)
+    return round(float(part), 3) if key == "seconds" else int(max(part, min(left, Decimal(1))))
+
+
+def narrowed(part: Mapping[str, Any], own: Mapping[str, str]) -> dict[str, Any]:
+    """A child's limits: its share, and its own where that is smaller or the only one."""
+    found = dict(part)
+    for key, value in own.items():
+        mine, given = limit(own, key), limit(part, key)
+        if mine is not None and (given is None or mine < given):
+            found[key] = _number(key, value)
+    return found
 
 
 def low_notes(budget: Mapping[str, Any], spent: Spent, active_s: float) -> list[str]:

@@ -72,7 +72,7 @@ def decide(request: Request, rules: Rules, budget: Mapping[str, Any], spent: Spe
     denied = _hard(request) or _flagged(request, rules)
     if denied is not None:
         return denied
-    over = _over(request, budget, spent)
+    over = over_budget(request.effect, budget, spent)
     if over is not None:
         return over
     return _base(request, rules)
@@ -111,8 +111,9 @@ def _flagged(request: Request, rules: Rules) -> Decision | None:
     return None
 
 
-def _over(request: Request, budget: Mapping[str, Any], spent: Spent) -> Decision | None:
-    for key in ("calls", EFFECT_KEYS.get(request.effect, request.effect)):
+def over_budget(effect: str, budget: Mapping[str, Any], spent: Spent) -> Decision | None:
+    """The denial of one more call of this effect, or None where it is affordable. No approval lifts it."""
+    for key in ("calls", EFFECT_KEYS.get(effect, effect)):
         bound = limit(budget, key)
         if bound is not None and used(spent, key, 0.0) + 1 > bound:
             return _deny("OVER_BUDGET", f"budget {key}", f"{key}: {used(spent, key, 0.0)} of {bound} used")

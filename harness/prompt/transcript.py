@@ -13,7 +13,7 @@ from typing import Any
 
 from harness.events.state import Operation, State
 from harness.models import Ended, Offer, Prompt, Replied, Result, Results, Said, Turn
-from harness.models.body import provider_body
+from harness.models.body import Growing
 from harness.prompt.observation import error_class, neutral, output
 from harness.prompt.results import Call, answers, said
 from harness.prompt.texts import CONTINUE, Frame, Release, changes, marked, parts, system, task, task_block
@@ -34,6 +34,7 @@ class Transcript:
         self.frame, self.release, self.blob = frame, release, blob
         self.turns: list[Turn] = []
         self._system = system(frame)
+        self._body = Growing(self._system)
         self._told: Release | None = None
         self._calls: tuple[Call, ...] = ()
         self._paused = False
@@ -42,6 +43,7 @@ class Transcript:
         self._verify: Mapping[str, Any] | None = None
         self._replies = self._failed = 0
         self._ended: dict[str, int] = {}
+        self._composed: tuple[int, Release, Turn | None] | None = None
 
     def apply(self, event: Mapping[str, Any], state: State) -> None:
         """Take one event; `state` is the state before it."""
@@ -63,6 +65,7 @@ class Transcript:
         """What a request in this state holds. Raises ValueError while a call of the newest reply is open."""
         release = self.release(state)
         pending = self._pending(state, release)
+        self._composed = (state.seq, release, pending)
         turns = (*self.turns, pending) if pending is not None else tuple(self.turns)
         first = turns[0].texts if isinstance(turns[0], Said) else ()
         made = Prompt(
@@ -77,7 +80,8 @@ class Transcript:
             mark=self.frame.mark,
             parts=parts(self._system, first),
         )
-        return replace(made, bytes=len(provider_body(made)))
+        size, digest = self._body.measured(self.turns, pending)
+        return replace(made, bytes=size, body=digest)
 
     def _reply(self, data: Mapping[str, Any], state: State) -> None:
         if data.get("provider"):  # the caller is the model: no request went out, yet the turns are the same
@@ -98,8 +102,11 @@ class Transcript:
             self._words.append(said(data["text"], self.blob))
 
     def _freeze(self, state: State) -> None:
-        release = self.release(state)
-        pending = self._pending(state, release)
+        known = self._composed  # the same state gives the same turn: a request is journaled right after it is composed
+        if known is None or known[0] != state.seq:
+            release = self.release(state)
+            known = (state.seq, release, self._pending(state, release))
+        _, release, pending = known
         if pending is None:
             return
         self.turns.append(pending)

@@ -34,6 +34,7 @@ MAX_FILES = 20
 class Order:
     """What a run is asked to do. `name` is the skill's or the pipeline's; `inputs` are checked values.
 
+    `source` is user for typed words, input for a text from a file or a pipe, model for a goal a model wrote.
     `parent` links a child to its parent: {"run", "op", "depth"}. `digests` pin the skill and its tools.
     """
 
@@ -44,6 +45,7 @@ class Order:
     rules: Rules = field(default_factory=Rules)
     model: ModelRef | None = None
     parent: Mapping[str, Any] | None = None
+    source: str = "user"
     digests: Mapping[str, Any] = field(default_factory=dict)
     path: str = ""
 
@@ -109,6 +111,8 @@ def _refuse_long(inputs: Mapping[str, Any]) -> None:
 def _start_data(run: Run, order: Order) -> dict[str, Any]:
     data: dict[str, Any] = {"run": run.name, "skill": order.name, "goal": run.log.fit(order.goal, INLINE)}
     data["inputs"] = {key: list(v) if isinstance(v, tuple) else v for key, v in order.inputs.items()}
+    if order.source != "user":
+        data["by"] = order.source
     if order.parent is not None:
         data["parent"] = dict(order.parent)
     data |= {"budget": dict(order.budget), "digests": dict(order.digests)}

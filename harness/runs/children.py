@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from harness import pipeline as pipelines
-from harness.errors import HarnessError
+from harness.errors import BusyError, HarnessError, JournalError
 from harness.events.fold import fold
 from harness.events.log import follow
 from harness.events.state import Operation, State
-from harness.loop.act import is_child
 from harness.loop.ending import spent_of
 from harness.loop.inbox import has_word
 from harness.loop.run import ChildEnd, Run, Stop, World
-from harness.loop.turn import active_s, drive
+from harness.loop.turn import drive
 from harness.models import Model, ModelRef
-from harness.policy.budget import limit, used
+from harness.policy.budget import narrowed
 from harness.runs.begin import Order, begin, letters, limits_text, pins, reopen, transcript_of
 from harness.runs.kit import file_pin, pipeline_kit, skill_kit, skill_places, tool_pins
 from harness.skills import Skill
@@ -30,7 +28,6 @@ from harness.tools import Tool
 from harness.tools.arguments import check_inputs, parse
 from harness.tools.outcome import error_class
 
-SHARE = Decimal("0.9")
 PERSONS = ("needs-approval", "needs-answer", "unknown-outcome")
 
 
@@ -45,8 +42,11 @@ class Family:
     ref: ModelRef | None
     open_model: Callable[[ModelRef, Skill], Model]
 
-    def begin(self, parent: Run, op: Operation) -> ChildEnd:
-        """Carry out a call that is a run of its own, from whatever its folder holds, until it stops."""
+    def begin(self, parent: Run, op: Operation, part: Mapping[str, Any]) -> ChildEnd:
+        """Carry out a call that is a run of its own, from whatever its folder holds, until it stops.
+
+        `part` is its share of the parent's budget. A journal that is damaged or not ours is raised, like a bug.
+        """
         assert op.child is not None
         folder = parent.folder.parent / op.child
         known = read_state(folder)
@@ -57,16 +57,20 @@ class Family:
         try:
             tool = parent.toolset.tools.get(op.tool)
             if tool is not None:
-                return self._pipeline(parent, op, folder, tool, known)
-            return self._worker(parent, op, folder, known)
+                return self._pipeline(parent, op, folder, tool, known, part)
+            return self._worker(parent, op, folder, known, part)
+        except (JournalError, BusyError):
+            raise
         except HarnessError as error:
             return ChildEnd(Stop("failed", error.exit_code), b"", "MISCONFIGURED", error.message, {})
 
-    def _pipeline(self, parent: Run, op: Operation, folder: Path, tool: Tool, known: State | None) -> ChildEnd:
+    def _pipeline(
+        self, parent: Run, op: Operation, folder: Path, tool: Tool, known: State | None, part: Mapping[str, Any]
+    ) -> ChildEnd:
         kit, pipeline = pipeline_kit(self.catalog, tool, self.places, parent.toolset.folder)
         values = parse(tool, list(op.argv or ()))[0]
         order = Order(
-            tool.name, inputs=values, budget=budget_slice(parent, {}), rules=parent.rules, parent=_link(parent, op),
+            tool.name, inputs=values, budget=part, rules=parent.rules, parent=_link(parent, op),
             digests={"skill": file_pin(tool.path), "tools": tool_pins(kit.tools), "policy": ""}, path=str(tool.path),
         )  # fmt: skip
         run = self._open(parent, folder, kit, order, known)
@@ -75,7 +79,11 @@ class Family:
         finally:
             run.log.close()
 
-    def _worker(self, parent: Run, op: Operation, folder: Path, known: State | None) -> ChildEnd:
+    def _worker(
+        self, parent: Run, op: Operation, folder: Path, known: State | None, part: Mapping[str, Any]
+    ) -> ChildEnd:
+        if self.ref is None:
+            raise HarnessError(f"the worker {op.tool} needs a model", "name one: -m")
         worker = next(s for s in self.catalog.skills if op.tool in (s.name, s.declared_name, *s.aliases))
         resolved = resolve(self.catalog, worker)
         broken = worker.broken or next((f for f in resolved.findings if f.severity == "error"), None)
@@ -84,14 +92,13 @@ class Family:
         goal, values = worker_words(worker, list(op.argv or ()))
         kit = skill_kit(resolved)
         order = Order(
-            worker.name, goal, values, budget_slice(parent, worker.budget), parent.rules, self.ref, _link(parent, op),
-            pins(tool_pins(kit.tools), resolved), str(worker.file),
+            worker.name, goal, values, narrowed(part, worker.budget), parent.rules, self.ref, _link(parent, op),
+            "model", pins(tool_pins(kit.tools), resolved), str(worker.file),
         )  # fmt: skip
         run = self._open(parent, folder, kit, order, known)
         places = tuple(skill_places(self.catalog, worker))
         run.begin_child = Family(self.world, self.catalog, worker, places, self.ref, self.open_model).begin
         try:
-            assert self.ref is not None
             body = substitute(worker.body, "(goal, see task)", {k: f"(input {k}, see task)" for k in values})
             model = self.open_model(self.ref, worker)
             run.attach(transcript_of(run, resolved, body, limits_text(order.budget), can_ask=True), model)
@@ -127,22 +134,6 @@ def worker_words(worker: Skill, words: list[str]) -> tuple[str, dict[str, Any]]:
     if problems:
         raise HarnessError("; ".join(problems), f"call {worker.name} with --input=value and the goal", code=2)
     return " ".join(rest), dict(values)
-
-
-def budget_slice(parent: Run, own: Any) -> dict[str, Any]:
-    """The smaller of the child's own limits and its share of what the parent has left, shared among the batch."""
-    state = parent.state
-    sharing = max(1, sum(1 for op in state.open_ops.values() if op.verdict == "allow" and is_child(parent, op)))
-    found: dict[str, Any] = {}
-    for key in parent.state.budget:
-        bound = limit(state.budget, key)
-        if bound is None:
-            continue
-        left = max(Decimal(0), (bound - used(state.spent, key, active_s(parent))) * SHARE / sharing)
-        mine = limit(own, key)
-        chosen = left if mine is None else min(left, mine)
-        found[key] = str(chosen) if key == "usd" else float(chosen) if key == "seconds" else int(chosen)
-    return found
 
 
 def read_state(folder: Path) -> State | None:
@@ -210,6 +201,6 @@ def error_class_of(end: dict[str, Any]) -> str:
     return error_class(int(end.get("exit", 1)))
 
 
-def _numbers(spent: dict[str, Any]) -> dict[str, int]:
-    return {key: value for key, value in spent.items() if isinstance(value, int)}
+def _numbers(spent: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in spent.items() if isinstance(value, int | dict)}
 

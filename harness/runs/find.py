@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 from harness.errors import HarnessError, near_text
 
 _NAME = re.compile(r"\d{8}T\d{6}-.+-[a-z2-7]{8}")
+_AT = re.compile(rb'"at":"([^"]+)"')
+HEAD = 200
 MIN_PART = 4
 
 
@@ -17,15 +20,22 @@ def all_runs(runs_dir: Path) -> list[Path]:
         found = [p for p in runs_dir.iterdir() if _NAME.fullmatch(p.name)]
     except OSError:
         return []
-    return sorted(found, key=lambda p: (p.name.split("-", 1)[0], _began(p)), reverse=True)
+    same = Counter(_second(p) for p in found)
+    return sorted(found, key=lambda p: (_second(p), _began(p) if same[_second(p)] > 1 else ""), reverse=True)
 
 
-def _began(folder: Path) -> int:
-    """Orders runs of one second: the lock is created with the folder and never replaced."""
+def _second(folder: Path) -> str:
+    return folder.name.split("-", 1)[0]
+
+
+def _began(folder: Path) -> str:
+    """When a run began, to the millisecond: only runs of one second need a look into their journal."""
     try:
-        return (folder / "lock").stat().st_ino
+        with (folder / "events.jsonl").open("rb") as file:
+            found = _AT.search(file.read(HEAD))
     except OSError:
-        return 0
+        return ""
+    return found[1].decode() if found else ""
 
 
 def is_child(folder: Path) -> bool:

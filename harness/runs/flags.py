@@ -12,13 +12,18 @@ from harness.policy.decide import Rules
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a person's flags say of one run. `model` is (string, where it was said) or None for the automatic choice."""
+    """What a person's flags say of one run.
+
+    `model` is (string, where it was said) or None for the automatic choice. `source` says whose the goal or message
+    is: `user` for typed words, `input` for a text from a file or a pipe.
+    """
 
     model: tuple[str, str] | None = None
     budget: str = ""
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     accept_changes: bool = False
+    source: str = "user"
 
     def without_model(self) -> Options:
         """The same for a run that goes on with the model it began with."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.events.fold import fold
-from harness.events.line import at_seconds
+from harness.events.line import MAX_LINE, BadLine, at_seconds, parse
 from harness.events.log import follow
 from harness.runs.find import all_runs
 
@@ -21,15 +21,26 @@ from harness.runs.find import all_runs
 class Listed:
     """One run: `stop` is the name of its end or park, or open, stopped (its owner is gone), damaged."""
 
-    name: str
+    folder: Path
     skill: str
     goal: str
     began: float
     stop: str
     parked: bool
     waiting: tuple[int, ...]
-    tools: frozenset[str]
     code: int | None
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    @property
+    def tools(self) -> frozenset[str]:
+        """The tools it called; reads the whole journal."""
+        try:
+            return frozenset(op.tool for op in fold(follow(self.folder)).ops.values())
+        except (OSError, HarnessError):
+            return frozenset()
 
     @property
     def age_s(self) -> float:
@@ -63,22 +74,38 @@ def listed(runs_dir: Path, wanted: Callable[[Path], bool]) -> Iterator[Listed]:
 
 
 def read(folder: Path) -> Listed:
-    """One run from its journal; what cannot be read is told, never raised."""
-    try:
-        events = follow(folder)
-    except (OSError, HarnessError):
-        events = []
-    if not events or events[0]["kind"] != "run.start":
-        return Listed(folder.name, "?", "", 0.0, "never started", False, (), frozenset(), None)
-    state = fold(events)
-    goal = state.start.get("goal", "")
-    last = state.end or state.park or {}
+    """One run from the two ends of its journal; what cannot be read is told, never raised."""
+    first, newest = ends(folder)
+    if first is None or newest is None or first["kind"] != "run.start":
+        return Listed(folder, "?", "", 0.0, "never started", False, (), None)
+    start, goal = first["data"], first["data"].get("goal", "")
+    last = newest["data"] if newest["kind"] in ("run.end", "park") else {}
     stop = last.get("stop") or ("open" if is_owned(folder) else "stopped")
+    parked = newest["kind"] == "park"
     return Listed(
-        folder.name, state.start.get("skill", ""), goal if isinstance(goal, str) else "…",
-        at_seconds(events[0]["at"]), stop, state.status == "parked", tuple((state.park or {}).get("ops") or ()),
-        frozenset(op.tool for op in state.ops.values()), last.get("exit"),
+        folder, start.get("skill", ""), goal if isinstance(goal, str) else "…", at_seconds(first["at"]), stop, parked,
+        tuple(last.get("ops") or ()) if parked else (), last.get("exit"),
     )  # fmt: skip
+
+
+def ends(folder: Path) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """The first event and the newest good one, without reading what lies between them."""
+    try:
+        with open(folder / "events.jsonl", "rb") as file:
+            first = file.readline(MAX_LINE)
+            file.seek(max(len(first), file.seek(0, os.SEEK_END) - MAX_LINE))
+            rest = file.read().split(b"\n")[:-1]
+    except OSError:
+        return None, None
+    events = (_event(piece) for piece in reversed([first.removesuffix(b"\n"), *rest]))
+    return _event(first.removesuffix(b"\n")), next((event for event in events if event is not None), None)
+
+
+def _event(piece: bytes) -> dict[str, Any] | None:
+    try:
+        return parse(piece)
+    except BadLine:
+        return None
 
 
 def is_owned(folder: Path) -> bool:

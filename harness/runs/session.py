@@ -32,7 +32,16 @@ from harness.runs.begin import (
 )  # fmt: skip
 from harness.runs.children import Family
 from harness.runs.flags import Options, rules_of
-from harness.runs.kit import file_pin, file_places, find_tool, pipeline_kit, skill_kit, skill_places, tool_pins
+from harness.runs.kit import (
+    file_pin,
+    file_places,
+    find_tool,
+    pinned,
+    pipeline_kit,
+    skill_kit,
+    skill_places,
+    tool_pins,
+)  # fmt: skip
 from harness.skills import Resolved, Skill
 from harness.skills.body import substitute
 from harness.skills.check import resolve
@@ -81,8 +90,9 @@ def start_skill(
     rules = rules_of(kit, options)
     model = open_for(catalog, ref, skill, goal, values)
     order = Order(
-        skill.name, goal, values, budget, rules, ref, digests=pins(tool_pins(kit.tools), resolved), path=str(skill.file)
-    )
+        skill.name, goal, values, budget, rules, ref, source=options.source,
+        digests=pins(tool_pins(kit.tools), resolved), path=str(skill.file),
+    )  # fmt: skip
     run = begin(world, catalog.project, kit, order)
     return _skill_session(run, catalog, resolved, ref, model)
 
@@ -223,7 +233,7 @@ def _speak(run: Run, message: str | None, options: Options) -> None:
         wanted = {key: given[key] for key in parse_budget(options.budget)}
         run.append("amend", {"what": "budget", "target": "run", "value": wanted, "by": "user", "why": "flag"})
     if message is not None:
-        run.append("user.say", {"text": run.log.fit(message), "by": "user"})
+        run.append("user.say", {"text": run.log.fit(message), "by": options.source})
         run.log.sync()
 
 
@@ -233,10 +243,11 @@ def _resume_skill(
     skill = find(catalog, str(path.parent))
     resolved = usable(catalog, skill)
     kit = skill_kit(resolved)
-    changes = changed_pins(start.get("digests") or {}, pins(tool_pins(kit.tools), resolved))
-    said = options.model or (start["model"]["ref"], start["model"]["source"])
-    if said[0] != start["model"]["ref"]:
-        changes.append({"what": "model", "from": start["model"]["ref"], "to": said[0]})
+    bound = pinned(follow(folder))
+    changes = changed_pins(bound, pins(tool_pins(kit.tools), resolved))
+    said = options.model or (bound["model"], start["model"]["source"])
+    if said[0] != bound["model"]:
+        changes.append({"what": "model", "from": bound["model"], "to": said[0]})
     if changes and not options.accept_changes:
         refuse_changes(changes, folder.name)
     ref = resolve_model(said[0], source=said[1], skill=skill)
@@ -254,7 +265,7 @@ def _resume_other(
     if tool.pipeline:
         tool, kit, pipeline = load_pipeline(catalog, path)
     digests = {"skill": file_pin(tool.path) if tool.pipeline else "", "tools": tool_pins(kit.tools)}
-    changes = changed_pins(start.get("digests") or {}, digests)
+    changes = changed_pins(pinned(follow(folder)), digests)
     if changes and not options.accept_changes:
         refuse_changes(changes, folder.name)
     run = reopen(world, catalog.project, folder, kit, rules_of(kit, options), "user", changes)

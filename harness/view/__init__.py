@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 Event = dict[str, Any]
@@ -18,3 +18,17 @@ class Sink(Protocol):
     def delta(self, text: str) -> None: ...
 
     def close(self) -> None: ...
+
+
+class View(Sink, Protocol):
+    """A sink that a person looks at. `suspend` frees the terminal for a question, `resume` takes it back; they nest."""
+
+    def history(self, events: Iterable[Event], run: str, depth: int = 0) -> None: ...
+
+    def notice(self, text: str) -> None: ...
+
+    def interrupt(self) -> None: ...
+
+    def suspend(self) -> None: ...
+
+    def resume(self) -> None: ...

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.view.terminal import CTRL_C, CTRL_D, ENTER, LostError, Poll, Terminal, asking, read_key, read_line, settle
-from harness.view.text import escape, one_line, shown_argv, wrap
+from harness.view.text import escape, one_line, shown_argv, width, wrap
 
 LONG = 200
 """Characters of a value above which head, tail, length and digest are shown."""
@@ -115,7 +115,7 @@ def _approve(terminal: Terminal, request: Request, poll: Poll | None) -> Approva
     terminal.write(approval_text(request, columns))
     paged = not over_a_screen(request, columns, lines)
     while True:
-        terminal.write("".join(f"{line}\n" for line in wrap("   ".join(KEYS), columns, "    ")) + "> ")
+        terminal.write(keys_text(columns) + "> ")
         key = read_key(terminal.fd, poll)
         terminal.write((key[:1] if key.isprintable() else "") + "\n")
         if key == "y" and paged:
@@ -131,6 +131,17 @@ def _approve(terminal: Terminal, request: Request, poll: Poll | None) -> Approva
             return Approval("deny", _why(terminal, poll))
         elif key in (*ENTER, CTRL_D):
             return Approval("deny")
+
+
+def keys_text(columns: int) -> str:
+    """The keys, as many on a line as fit whole."""
+    lines = [f"    {KEYS[0]}"]
+    for key in KEYS[1:]:
+        if width(f"{lines[-1]}   {key}") <= columns:
+            lines[-1] += f"   {key}"
+        else:
+            lines.append(f"    {key}")
+    return "\n".join(lines) + "\n"
 
 
 def _why(terminal: Terminal, poll: Poll | None) -> str | None:

@@ -41,7 +41,7 @@ def first_line(run: Run, glyphs: Glyphs, columns: int | None = None) -> str:
 def limits(budget: dict[str, Any]) -> list[str]:
     """A budget in words, the two that matter most: money and turns."""
     words = []
-    if budget.get("usd") is not None:
+    if budget.get("usd") not in (None, "none"):
         words.append(f"${float(budget['usd']):.2f}")
     if budget.get("turns") is not None:
         words.append(plural(int(budget["turns"]), "turn"))
@@ -65,7 +65,8 @@ def last_lines(tree: Tree, glyphs: Glyphs, columns: int | None = None, owned: bo
     if stop in ("passed", "running"):
         return [_account(tree, stop, show, glyphs, columns)]
     lines = [_account(tree, stop, "", glyphs, columns)]
-    lines += wrap(one_line(meaning(run, stop)), columns or 10_000, "  ")
+    for line in meaning(run, stop).split("\n"):
+        lines += wrap(one_line(line), columns or 10_000, "  ")
     return lines + [f"  next: {one_line(command)}" for command in next_commands(tree, stop)]
 
 
@@ -90,19 +91,15 @@ def meaning(run: Run, stop: str) -> str:
     """One sentence on a stop, with the particulars that the event gives. Not escaped."""
     ended = run.end or run.park or {}
     if stop == "budget" and ended.get("limit"):
-        return f"the budget is used up: {_text(ended['limit'])}"
-    if stop == "error" and ended.get("error"):
-        return _text(ended["error"])
+        return f"the budget is used up: {ended['limit']}"
+    if ended.get("error") and stop != "passed":
+        return str(ended["error"])
+    hint = str(ended.get("hint") or "")
+    if hint and not hint.startswith("harness "):
+        return hint
     sentence = MEANING.get(stop, stop)
-    unmet = "; ".join(map(_text, ended.get("unmet") or ()))
-    return f"{sentence}: {unmet}" if unmet else sentence
-
-
-def _text(value: Any) -> str:
-    """A value of an event as words, whether it is a text or an object with a name and a reason."""
-    if isinstance(value, dict):
-        return " ".join(str(value[key]) for key in ("name", "message", "why", "key", "limit") if value.get(key))
-    return str(value)
+    unmet = ", ".join(f"{item.get('name')} #{item.get('op')}" for item in ended.get("unmet") or ())
+    return f"{sentence}; left open: {unmet}" if unmet else sentence
 
 
 def next_commands(tree: Tree, stop: str) -> list[str]:
@@ -111,9 +108,9 @@ def next_commands(tree: Tree, stop: str) -> list[str]:
     asked = _words(tree, run, name, stop)
     if asked:
         return asked
-    hint = (run.park or {}).get("hint")
-    if hint:
-        return [_text(hint)]
+    hint = str((run.park or {}).get("hint") or "")
+    if hint.startswith("harness "):
+        return [hint]
     if stop == "budget":
         limit = (run.end or {}).get("limit")
         key = limit if isinstance(limit, str) and limit.isidentifier() else "usd"
@@ -147,11 +144,20 @@ def _words(tree: Tree, run: Run, name: str, stop: str) -> list[str]:
 
 def totals(tree: Tree, run: Run) -> Spent:
     """What a run used, with what its children used as far as they were seen; a run's own account where it gave one."""
-    parts = [run.spent] + [totals(tree, child) for row in run.rows.values() if (child := tree.child(row))]
+    parts = [run.spent]
+    for row in run.rows.values():
+        child = tree.child(row)
+        if child or row.end.get("spent"):
+            parts.append(totals(tree, child) if child else _account_of(row.end["spent"]))
     sums = {name: sum(getattr(part, name) for part in parts) for name in ("tokens", "nanos", "unpriced")}
     account = (run.end or {}).get("spent") or {}
-    if "nanos" in account:
-        sums = {"nanos": account["nanos"], "unpriced": account.get("unpriced") or 0,
-                "tokens": (account.get("tokens_in") or 0) + (account.get("tokens_out") or 0)}  # fmt: skip
-    seconds = account["active_ms"] / 1000 if "active_ms" in account else run.spent.seconds
-    return Spent(turns=run.spent.turns, seconds=seconds, **sums)
+    if account:
+        return _account_of(account)
+    return Spent(turns=run.spent.turns, seconds=run.spent.seconds, **sums)
+
+
+def _account_of(account: dict[str, Any]) -> Spent:
+    """The `spent` of an event."""
+    tokens = (account.get("tokens_in") or 0) + (account.get("tokens_out") or 0)
+    seconds = float(account.get("active_s") or 0)
+    return Spent(account.get("turns") or 0, tokens, account.get("nanos") or 0, account.get("unpriced") or 0, seconds)

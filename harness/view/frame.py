@@ -8,7 +8,8 @@ from typing import Any
 
 from harness.view import Event, Reader
 from harness.view.closing import totals
-from harness.view.rows import Row, Run, Tree, apply
+from harness.view.fold import apply
+from harness.view.rows import Row, Run, Tree
 from harness.view.text import Glyphs, Line, duration, escape, fit, money, one_line, width, wrap
 from harness.view.tree import Look, Stages, rows_of, turn_lines
 
@@ -76,6 +77,11 @@ class Story:
             if row.turn == 0 and row.op and row.closed:
                 self.printed.add(row.op)
                 self.above += turn_lines(self.tree, run, 0, look, True, [row])
+
+    def interrupt(self) -> None:
+        """Ctrl-C was heard."""
+        self.interrupted = True
+        self.above.append(((stopping(self.tree, self.glyphs), "yellow"),))
 
     def look(self, columns: int) -> Look:
         """The layout for now; clocks go on from the newest event's time."""
@@ -168,6 +174,12 @@ def status_line(tree: Tree, look: Look, interrupted: bool) -> str:
     while len(kept) > 1 and width(dot.join(kept)) > look.width - 3:
         kept.pop()
     return "   " + dot.join(kept)
+
+
+def stopping(tree: Tree, glyphs: Glyphs) -> str:
+    """`stopping after search-logs · again to kill it`, for the first Ctrl-C. Escaped."""
+    names = ", ".join(busy(tree, tree.main))
+    return one_line(f"stopping after {names} {glyphs.dot} again to kill it" if names else "stopping")
 
 
 def busy(tree: Tree, run: Run, depth: int = 0) -> list[str]:

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from harness.view import Event, Reader
 from harness.view.closing import first_line, last_lines
+from harness.view.fold import apply
 from harness.view.frame import FRAME, Story
 from harness.view.mode import LEAST_HEIGHT, LEAST_WIDTH, terminal_size
 from harness.view.plain import Plain
-from harness.view.rows import Tree, apply
-from harness.view.text import Glyphs, Line, ansi, one_line, trim
+from harness.view.rows import Tree
+from harness.view.text import Glyphs, Line, ansi, escape, one_line, trim, wrap
 from harness.view.tree import Stages
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ class Live:
         self._put("notice", text)
 
     def interrupt(self) -> None:
-        """Ctrl-C was heard: the status line now says what a second one does."""
+        """Ctrl-C was heard: say what is waited for and what a second one does."""
         self._put("interrupt", None)
 
     def suspend(self) -> None:
@@ -171,8 +172,11 @@ class Live:
         if event["kind"] == "run.start":
             tree = Tree()
             apply(tree, event, run, 0)
-        self.stream.write(first_line(tree.main, self.glyphs, self.size()[0]) + "\n")
-        self.stream.flush()
+        try:
+            self.stream.write(first_line(tree.main, self.glyphs, self.size()[0]) + "\n")
+            self.stream.flush()
+        except (OSError, ValueError):
+            return  # the drawing thread meets the same and gives up
 
     def _put(self, what: str, value: Any) -> None:
         if self.thread is None and not self.over:
@@ -222,9 +226,9 @@ class Live:
         elif what == "delta":
             self.story.said += value
         elif what == "notice":
-            self.story.above += [((one_line(line), ""),) for line in value.split("\n")]
+            self.story.above += [((line, ""),) for line in wrap(escape(value), self.size()[0])]
         elif what == "interrupt":
-            self.story.interrupted = True
+            self.story.interrupt()
         else:
             self._control(what, value)
 

@@ -12,8 +12,10 @@ from typing import Any, TextIO
 
 from harness.view import Event, Reader
 from harness.view.closing import first_line, last_lines
+from harness.view.fold import apply
+from harness.view.frame import stopping
 from harness.view.results import detail, seconds, tail
-from harness.view.rows import Row, Run, Tree, apply, failing, moment
+from harness.view.rows import Row, Run, Tree, failing, moment
 from harness.view.text import STATE_STYLE, Glyphs, duration, money, one_line, painter, plural
 
 EVERY = 30.0
@@ -59,6 +61,11 @@ class Plain:
         with self.lock:
             for line in text.split("\n"):
                 self._write(one_line(line))
+
+    def interrupt(self) -> None:
+        """Ctrl-C was heard: say what is waited for and what a second one does."""
+        with self.lock:
+            self._write(stopping(self.tree, self.glyphs))
 
     def suspend(self) -> None:
         """Nothing is in the way of a question here."""

@@ -55,7 +55,8 @@ def detail(row: Row, run: Run, read: Reader, glyphs: Glyphs, narrow: bool = Fals
     if row.state == "failed":
         return one_line(_bad(row))
     if row.state in ("refused", "skipped"):
-        return one_line(" ".join(part for part in (row.code, "; ".join(row.reasons)) if part))
+        code = row.code if row.state == "refused" else ""
+        return one_line(" ".join(part for part in (code, "; ".join(row.reasons)) if part))
     if row.state == "waiting":
         return "waits for your answer" if row.verb in ("ask", "finish") else "waits for your approval"
     if row.state == "running":
@@ -96,7 +97,7 @@ def tail(row: Row, run: Run, read: Reader) -> list[str]:
     if row.state != "failed" or row.verb == "finish":
         return []
     lines = (fetch(row.end.get("err"), run.name, read) or "").rstrip("\n").split("\n")[-10:]
-    whole = f"full output: harness show {short(run.name)} --event {row.end_seq}"
+    whole = f"full: harness show {short(run.name)} --event {row.end_seq}"
     return [line for line in lines if line.strip()] + [whole]
 
 

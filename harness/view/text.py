@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 Span = tuple[str, str]
 """A piece of a line and its style: one of STYLES, or "" for none."""
@@ -40,6 +41,19 @@ def _shown(char: str) -> str:
     if code <= 0xFF:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def json_text(value: Any, indent: int | None = None) -> str:
+    """A value as JSON for a terminal: what `escape` would show is written as `\\u` escapes, the rest as it is."""
+    import json
+
+    text = json.dumps(value, ensure_ascii=False, indent=indent, separators=None if indent else (",", ":"))
+    return "".join(char if _plain(char) else _json_escaped(char) for char in text)
+
+
+def _json_escaped(char: str) -> str:
+    pair = char.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{pair[at : at + 4]}" for at in range(0, len(pair), 4))
 
 
 def one_line(text: str) -> str:
@@ -102,20 +116,21 @@ def wrap(text: str, columns: int, indent: str = "") -> list[str]:
 
 
 def _fold(paragraph: str, columns: int) -> list[str]:
-    lines, line = [], ""
+    lines: list[str] = []
+    line: str | None = None  # blanks at the start are words too, and stay
     for word in paragraph.split(" "):
-        joined = f"{line} {word}" if line else word
+        joined = word if line is None else f"{line} {word}"
         if width(joined) <= columns:
             line = joined
             continue
-        if line:
+        if line and line.strip():
             lines.append(line)
         while width(word) > columns:
             head = _head(word, columns) or word[0]
             lines.append(head)
             word = word[len(head) :]
         line = word
-    return [*lines, line]
+    return [*lines, line or ""]
 
 
 def columns(

@@ -11,7 +11,7 @@ from harness.view.rows import Row, Run, Tree
 from harness.view.text import STATE_STYLE, Glyphs, Line, Span, cut, fit, money, one_line, pad, width
 
 Stages = Callable[[str], Sequence[tuple[str, Sequence[str]]]]
-"""`pipeline name -> ((stage, needs), …)`: the stages that a pipeline has, so that those not begun can be shown."""
+"""`pipeline name -> ((stage, needs), …)`: the stages a pipeline has, to show those not begun. Called at each frame."""
 
 MOST_DEPTH = 3
 MOST_DETAIL = 40

@@ -1,0 +1,58 @@
+"""Which of the decided calls start now, and one more look at each right before it does."""
+
+from __future__ import annotations
+
+from harness.events.state import Operation
+from harness.loop import reading
+from harness.loop.act import Crew
+from harness.loop.gate import build_request, call_digest, judge
+from harness.loop.run import Run
+from harness.loop.settle import is_unknown
+
+
+def due(crew: Crew) -> list[Operation]:
+    """The allowed calls that have no attempt under way, in order."""
+    waits = {*crew.busy, *crew.parked}
+    return [op for op in crew.run.state.open_ops.values() if op.n not in waits and _is_due(op)]
+
+
+def _is_due(op: Operation) -> bool:
+    return op.verdict == "allow" and not op.attempt_open and op.verb != "verify" and not is_unknown(op)
+
+
+def start_allowed(crew: Crew) -> bool:
+    """Start every allowed call that has no attempt under way, as one batch, up to what may run at once.
+
+    True when a call is not what was decided on and was judged again instead.
+    """
+    run = crew.run
+    ready: dict[int, tuple[int, ...]] = {}
+    again = False
+    for op in due(crew) if not run.world.cancel.level else ():
+        if op.verb == "read":
+            run.append("tool.end", reading.perform(run, op), op.n)
+        elif len(crew.busy) + len(ready) < run.world.parallel:
+            needs = _checked(run, op)
+            if needs is None:
+                again = True
+            else:
+                ready[op.n] = needs
+    if ready:
+        crew.start([run.state.ops[n] for n in ready], ready)
+    return again
+
+
+def _checked(run: Run, op: Operation) -> tuple[int, ...] | None:
+    """Look once more, right before the start: what it consumes, or None where it may not start as it was decided.
+
+    A person may have said yes days ago; what it waits for must hold now, and what runs must be what was approved.
+    """
+    request, needs = build_request(run, op)
+    if op.digest and not call_digest(run, op.n, request).startswith(op.digest):
+        run.note("changed", f"the approval of operation {op.n} is void: {op.tool} is not what it was.")
+        judge(run, op)
+        return None
+    if request.needs or request.problems or request.broken or not request.known:
+        judge(run, op)
+        return None
+    return needs

@@ -1,0 +1,63 @@
+"""Where a run needs a person: asked at the terminal if there is one, else the run parks. Decides nothing by itself."""
+
+from __future__ import annotations
+
+import json
+
+from harness.loop import inbox
+from harness.loop.act import Crew
+from harness.loop.ending import end, park
+from harness.loop.gate import person_decides, shown
+from harness.loop.run import Run, Stop
+
+
+def ask_people(run: Run) -> None:
+    """At a terminal, ask for each waiting call in order; `quit` stops before any of them runs."""
+    ask = run.world.ask
+    waiting = inbox.approvals(run) if ask is not None else []
+    for position, op in enumerate(waiting, 1):
+        assert ask is not None
+        said = ask.approve(shown(run, op, {"n": position, "of": len(waiting)}), lambda: inbox.has_word(run.folder))
+        if said.verdict == "quit":
+            run.world.cancel.level = max(1, run.world.cancel.level)
+        if said.verdict not in ("allow", "deny"):
+            return
+        person_decides(run, op, said.verdict, "user", "prompt", said.why or "")
+
+
+def park_for_approval(run: Run) -> Stop | None:
+    """Park when a call waits for a yes that nobody here can give."""
+    waiting = inbox.approvals(run)
+    if not waiting:
+        return None
+    hint = f"harness approve {run.name} {waiting[0].n}  or  harness deny {run.name} {waiting[0].n}"
+    return park(run, "needs-approval", [op.n for op in waiting], hint)
+
+
+def park_for_child(crew: Crew) -> Stop | None:
+    """A child run waits or was interrupted: its stop becomes this run's, unchanged."""
+    if not crew.parked:
+        return None
+    if crew.run.world.cancel.level or any(child.stop.name == "interrupted" for child in crew.parked.values()):
+        return end(crew.run, "interrupted")
+    n, child = next(iter(crew.parked.items()))
+    return park(crew.run, child.stop.name, [n], child.hint, child.stop.code)
+
+
+def ask_question(run: Run) -> Stop | None:
+    """Put the first open question to a person, or park until one answers."""
+    asking = inbox.questions(run)
+    n = asking[0]
+    op = run.state.ops[n]
+    text = run.text(run.state.question if op.verb == "verify" else op.arguments.get("question", ""))
+    given = op.arguments.get("options") or ()
+    options = json.loads(run.text(given)) if isinstance(given, dict) else [str(option) for option in given]
+    if run.world.ask is not None:
+        said = run.world.ask.question(text, options, lambda: inbox.has_word(run.folder))
+        if said is not None:
+            run.append("user.say", {"text": run.log.fit(said), "by": "user", "answers": n})
+            run.log.sync()
+            return None
+        if inbox.has_word(run.folder):
+            return None
+    return park(run, "needs-answer", asking, f"harness answer {run.name} {n} TEXT")

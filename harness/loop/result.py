@@ -1,0 +1,113 @@
+"""What an attempt that ended proves, as the data of its `tool.end`: class, output, digest, files. Starts nothing."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.events.state import Operation
+from harness.executor import Outcome
+from harness.loop.gate import repeat_of
+from harness.loop.run import ChildEnd, Run
+from harness.tools import Tool
+from harness.tools.outcome import error_class, read_result
+
+
+def end_data(run: Run, op: Operation, outcome: Outcome) -> dict[str, Any]:
+    """The `tool.end` of a process: its class, its output kept, and the digest that freshness compares."""
+    tool = run.toolset.tools[op.tool]
+    head: dict[str, Any] = {"try": op.attempt} if op.attempt > 1 else {}
+    name, word, why = classify(run, op, tool, outcome)
+    artifacts, missing = _artifacts(run, op, tool, outcome) if name == "OK" else ([], "")
+    if missing:
+        name, word, why = "FAILED", "failed", missing
+    shown = exit_of(outcome)
+    data = {**head, "outcome": word, "exit": shown, "class": name, "ms": outcome.ms, "out": run.log.fit(outcome.out)}
+    if outcome.err:
+        data["err"] = run.log.fit(outcome.err)
+    if outcome.dropped:
+        data["dropped"] = outcome.dropped
+    data["result"] = result_digest(shown, outcome.out, artifacts)
+    if artifacts:
+        data["artifacts"] = artifacts
+    if tool.ttl is not None:
+        data["ttl"] = tool.ttl
+    if why:
+        data["why"] = why
+    return data
+
+
+def exit_of(outcome: Outcome) -> int | None:
+    return 128 + outcome.signal if outcome.signal else outcome.exit
+
+
+def classify(run: Run, op: Operation, tool: Tool, outcome: Outcome) -> tuple[str, str, str]:
+    """(class, outcome word, why). A tool without a header is believed only when it says 0."""
+    if not outcome.started and outcome.cancelled:
+        return "FAILED", "not-started", outcome.why or "stopped by a person"
+    if not outcome.started:
+        return "MISCONFIGURED", "failed", outcome.why or "it could not be started"
+    if outcome.cancelled:
+        return "FAILED", "cut", "stopped by a person"
+    if outcome.timed_out or outcome.signal:
+        name = "TIMEOUT" if outcome.timed_out else "FAILED"
+        why = f"no end within {tool.timeout:g} s" if outcome.timed_out else f"killed by signal {outcome.signal}"
+        return name, "failed" if repeat_of(tool) == "pure" else "cut", why
+    code = outcome.exit or 0
+    name = error_class(code)
+    if code and not tool.header:
+        return name, "unknown", f"exit {code} of a tool without a header says nothing about its effect"
+    return name, "done" if code == 0 else "failed", ""
+
+
+def _artifacts(run: Run, op: Operation, tool: Tool, outcome: Outcome) -> tuple[list[dict[str, str]], str]:
+    """The files a success stands on, hashed; or the sentence that names a missing one."""
+    work = run.folder / "ops" / str(op.n) / str(op.attempt) / "work"
+    found = []
+    for path in [*produced(run, op, tool), *read_result(outcome.out).artifacts]:
+        if not _inside(run.project / path, (run.project, work)):
+            return [], f"artifact {path} lies outside the workspace"
+        sha = run.file_digest(path)
+        if sha is None:
+            return [], f"{path} is not there, though {tool.name} says it made it"
+        found.append({"path": path, "sha256": sha})
+    return found, ""
+
+
+def produced(run: Run, op: Operation, tool: Tool) -> list[str]:
+    """The paths of `@meta produces`, the call's own values filled in."""
+    values = run.values(tool.name, op.argv or ())
+    paths = []
+    for template in tool.produces:
+        for name, texts in values.items():
+            template = template.replace(f"{{--{name}}}", " ".join(texts)).replace(f"{{{name}}}", " ".join(texts))
+        paths.append(template)
+    return paths
+
+
+def _inside(path: Path, roots: Sequence[Path]) -> bool:
+    real = path.resolve()
+    return any(real.is_relative_to(root.resolve()) for root in roots)
+
+
+def result_digest(code: int | None, out: bytes, artifacts: Sequence[dict[str, str]]) -> str:
+    """16 hex digits over exit, stdout and artifacts; not stderr, not time."""
+    found = hashlib.sha256(f"{code}\n".encode() + out)
+    for artifact in artifacts:
+        found.update(f"\0{artifact['path']}\0{artifact['sha256']}".encode())
+    return found.hexdigest()[:16]
+
+
+def child_data(run: Run, op: Operation, end: ChildEnd) -> dict[str, Any]:
+    """The `tool.end` of a child run: its stop reaches the parent unchanged."""
+    ok = end.stop.name == "passed"
+    code = 0 if ok else end.stop.code or 1
+    data: dict[str, Any] = {"try": op.attempt} if op.attempt > 1 else {}
+    data |= {"outcome": "done" if ok else "failed", "exit": code, "class": "OK" if ok else end.error_class}
+    data |= {"by": "child", "ms": end.ms, "out": run.log.fit(end.output), "result": result_digest(code, end.output, ())}
+    data |= {"stop": end.stop.name, "spent": dict(end.spent)}
+    if end.why:
+        data["why"] = end.why
+    return data

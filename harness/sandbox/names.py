@@ -1,0 +1,99 @@
+"""The names in a workspace that no tool may change, and those that no tool may read, as they exist now.
+
+Not a place that guards them: confinement does that where it can, putting back does the rest.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import unicodedata
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+DEPTH = 4
+"""A name is looked for in the workspace itself and in folders down to this many components."""
+DRAFTS = Path(".harness", "drafts")
+"""What a tool may write below a protected name."""
+
+_PROTECTED = frozenset({".git", ".harness", ".agents", ".claude"})  # and all that begins with .env
+_HIDDEN = frozenset({".env", ".netrc", "id_rsa", "id_ed25519", "id_ecdsa"})  # and .env.*, *.key
+_SHOWN = frozenset({".env.example", ".env.sample"})
+_CLOSED = frozenset({".git", ".harness"})  # what lies in these is looked at by whoever needs it
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Existing paths, parents before children, links not followed."""
+
+    protect: tuple[Path, ...]
+    hide: tuple[Path, ...]
+
+
+def find(workspace: Path, roots: Iterable[Path], unprotected: Collection[str] = (), depth: int = DEPTH) -> Names:
+    """The protected and the hidden paths of a workspace, given as a real path.
+
+    `roots` are the folders of tools and skills and what a tool's `PATH` names; those outside the workspace do not
+    count. `unprotected` are names that this call may change, such as `.git`.
+    """
+    protect = [path for path in own_roots(workspace, roots) if path.is_dir()]
+    hide: list[Path] = []
+    for name, path in _entries(str(workspace), depth):
+        if is_protected(name, unprotected):
+            protect.append(Path(path))
+        if is_hidden(name):
+            hide.append(Path(path))
+    order = {path: (len(path.parts), path) for path in (*protect, *hide)}
+    return Names(tuple(sorted(set(protect), key=order.__getitem__)), tuple(sorted(hide, key=order.__getitem__)))
+
+
+def own_roots(workspace: Path, roots: Iterable[Path]) -> set[Path]:
+    """The roots inside the workspace, and the interpreter's folder if it is there: tools find programs in it."""
+    return {path for path in (*roots, Path(sys.executable).parent) if workspace in path.parents}
+
+
+def folded(name: str) -> str:
+    """One spelling for all that a file system may take for the same name."""
+    return name.casefold() if name.isascii() else unicodedata.normalize("NFC", name).casefold()
+
+
+def is_protected(name: str, unprotected: Collection[str] = ()) -> bool:
+    """Of a folded name."""
+    return (name in _PROTECTED or name.startswith(".env")) and name not in unprotected
+
+
+def is_hidden(name: str) -> bool:
+    """Of a folded name."""
+    return (name in _HIDDEN or name.startswith(".env.") or name.endswith(".key")) and name not in _SHOWN
+
+
+def _entries(folder: str, depth: int) -> Iterator[tuple[str, str]]:
+    """Folded name and path of all in a folder to a depth; no link is followed, what cannot be listed is empty."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            name = folded(entry.name)
+            yield name, entry.path
+            if depth > 1 and entry.is_dir(follow_symlinks=False) and name not in _CLOSED:
+                yield from _entries(entry.path, depth - 1)
+
+
+def git_folders(workspace: Path) -> tuple[Path, ...]:
+    """Where the repository of a linked work tree lies, so that it can be read: nothing for an ordinary one.
+
+    Its `.git` is a file with a path in it, which anybody may have written: it counts only if that place points back.
+    """
+    link = workspace / ".git"
+    try:
+        if not stat.S_ISREG(link.lstat().st_mode):
+            return ()
+        word, _, text = link.read_text(encoding="utf-8").strip().partition(" ")
+        folder = (workspace / text).resolve()
+        back = Path((folder / "gitdir").read_text(encoding="utf-8").strip())
+        if word != "gitdir:" or back.resolve() != link:
+            return ()
+        return folder, (folder / (folder / "commondir").read_text(encoding="utf-8").strip()).resolve()
+    except (OSError, ValueError):
+        return ()

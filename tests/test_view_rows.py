@@ -1,0 +1,197 @@
+"""The fold from events to rows, and what a result says in a few words."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.view.closing import first_line, last_lines, totals
+from harness.view.fold import apply, replay
+from harness.view.results import detail, result_text
+from harness.view.rows import CLOSED, Tree, short
+from harness.view.text import ASCII, UNICODE, width
+from tests.view_events import CHILD, RUN, Journal, ask, call, finish, no_blobs, triage
+
+
+def rows(log):
+    return replay(log.events, RUN).main.rows
+
+
+def state(log, op=1):
+    return rows(log)[op].state
+
+
+def test_parallel_rows_are_closed_by_their_own_ends_in_any_order():
+    log = Journal()
+    log.reply(1, [call(1, "a"), call(2, "b")])
+    for op in (1, 2):
+        log.allow(op)
+        log.begin(op, "tool")
+    log.end(2, 1)
+    assert (state(log, 1), state(log, 2)) == ("running", "ok")
+    log.end(1, 2, exit_=1)
+    assert (state(log, 1), state(log, 2)) == ("failed", "ok")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"retry": {"after": 1}, "exit_": 75, "class_": "RETRYABLE"}, {"outcome": "cut"}, {"outcome": "not-started"}],
+)
+def test_only_the_last_attempt_closes_a_row(more):
+    log = Journal()
+    log.reply(1, [call(1, "a")])
+    log.allow(1)
+    log.begin(1, "a")
+    log.end(1, 1, **more)
+    assert state(log) == "running"
+    log.begin(1, "a", 2, try_=2)
+    log.end(1, 3)
+    assert state(log) == "ok" and rows(log)[1].attempt == 2
+
+
+@pytest.mark.parametrize(("effect", "repeat", "left"), [("read", "pure", "stopped"), ("write", "opaque", "unknown")])
+def test_what_is_open_at_the_end_is_stopped_or_unknown(effect, repeat, left):
+    log = Journal()
+    log.reply(1, [call(1, "a"), call(2, "b")])
+    log.allow(1, effect=effect, repeat=repeat)
+    log.begin(1, "a")
+    log.finish("interrupted", 130)
+    assert (state(log, 1), state(log, 2)) == (left, "stopped")
+    assert all(row.closed for row in rows(log).values())
+
+
+def test_a_park_leaves_what_waits_and_names_what_is_unknown():
+    log = Journal()
+    log.reply(1, [call(1, "a"), call(2, "b"), ask(3, "which?")])
+    log.add("decide", 1, 1, verdict="ask", effect="external", by="rule")
+    log.allow(2, effect="write", repeat="opaque")
+    log.begin(2, "b")
+    log.add("park", 2, stop="unknown-outcome", exit=11, ops=[2], hint="")
+    assert [state(log, op) for op in (1, 2, 3)] == ["waiting", "unknown", "waiting"]
+    log.epoch = 2
+    log.add("resume", 9, by="user")
+    log.add("user.say", 9, text="x", by="user", answers=3)
+    assert state(log, 3) == "ok"
+
+
+def test_refused_skipped_and_broken_calls():
+    log = Journal()
+    log.reply(1, [call(1, "a"), call(2, "b"), call(3, "c") | {"error": "args must be a list", "arguments": None}])
+    log.add("decide", 1, 1, verdict="deny", code="NOT_RELEASED", reasons=["needs b"], effect="read", by="rule")
+    log.add("decide", 1, 2, verdict="deny", code="SKIPPED", effect="read", by="rule")
+    found = rows(log)
+    assert [found[op].state for op in (1, 2, 3)] == ["refused", "skipped", "refused"]
+    assert detail(found[1], replay(log.events, RUN).main, no_blobs, ASCII) == "NOT_RELEASED needs b"
+
+
+def test_stages_and_verifiers_have_rows_of_their_own():
+    log = Journal()
+    log.add("decide", 0, 1, verdict="allow", effect="read", by="rule", call={"stage": "classify", "args": ["--x"]})
+    log.add("decide", 0, 2, verdict="allow", effect="read", by="rule", call={"verifier": "check-report"})
+    found = rows(log)
+    assert (found[1].verb, found[1].name, found[1].argv) == ("stage", "classify", ("--x",))
+    assert (found[2].verb, found[2].name) == ("verify", "check-report")
+
+
+def test_a_stage_that_was_not_run_again_is_fresh_and_one_that_was_has_one_row():
+    log = Journal()
+    for op, name in ((1, "demand"), (2, "radius"), (3, "price")):
+        log.add("decide", 0, op, verdict="allow", effect="read", by="rule", call={"stage": name})
+        log.begin(op, name, role="stage")
+        log.end(op, 1)
+    log.epoch = 2
+    log.add("resume", 9, by="user")
+    log.add("decide", 9, 4, verdict="allow", effect="read", by="rule", call={"stage": "radius"})
+    log.begin(4, "radius", 9, role="stage")
+    log.end(4, 9)
+    log.finish("passed", 0, 10)
+    assert {row.name: row.state for row in rows(log).values()} == {"demand": "fresh", "radius": "ok", "price": "fresh"}
+
+
+def test_a_child_is_found_below_its_call_and_its_spending_counts_once():
+    log, child = Journal(), Journal(CHILD, 1)
+    log.reply(1, [call(1, "worker")])
+    log.begin(1, "worker", child=CHILD)
+    child.reply(1, [call(1, "look")], cost=0.02)
+    tree = Tree()
+    for part in (log, child):
+        for event in part.events:
+            apply(tree, event, part.run, part.depth)
+    assert tree.child(tree.main.rows[1]).rows[1].name == "look"
+    assert totals(tree, tree.main).nanos == 30_000_000
+    log.end(1, 2, "", 10, stop="needs-answer", class_="FAILED")
+    apply(tree, log.events[-1], RUN, 0)
+    assert tree.main.rows[1].state == "failed"
+
+
+@pytest.mark.parametrize(
+    ("out", "said"),
+    [
+        ('{"summary":"3 pods, 1 not ready"}', "3 pods, 1 not ready"),
+        ('{"summary":7}\n', "1 line"),
+        ("a\nb\n", "2 lines"),
+        ("", "0 B"),
+        ("\x00\x01", "2 B"),
+        ({"blob": "aa", "bytes": 5000}, "5.0 kB"),
+        ({"blob": "there", "bytes": 5000}, "3 lines"),
+        ({"blob": "there", "bytes": 5_000_000}, "5.0 MB"),
+        (None, ""),
+    ],
+)
+def test_a_result_in_a_few_words(out, said):
+    def read(run, sha):
+        return b"1\n2\n3\n" if sha == "there" else no_blobs(run, sha)
+
+    assert result_text(out, RUN, read) == said
+
+
+STOPS = {
+    "failed": 1, "declined": 9, "denied": 7, "budget": 6, "no-progress": 8, "interrupted": 130, "error": 3,
+}  # fmt: skip
+PARKS = {"needs-approval": 5, "needs-answer": 10, "unknown-outcome": 11, "waiting": 75}
+
+
+@pytest.mark.parametrize("stop", [*STOPS, *PARKS])
+def test_every_stop_has_a_sentence_and_a_command(stop):
+    log = Journal()
+    log.start()
+    log.reply(1, [call(1, "a")])
+    if stop in STOPS:
+        log.finish(stop, STOPS[stop])
+    else:
+        log.add("park", 2, stop=stop, exit=PARKS[stop], ops=[1], hint="")
+    lines = last_lines(replay(log.events, RUN), ASCII)
+    assert lines[0].startswith(f"{stop} in ")
+    assert len(lines[1].split()) > 3
+    assert lines[2].startswith("  next: harness ") and "k3v9" in lines[2]
+
+
+@pytest.mark.parametrize("columns", [200, 66, 59, 45, 40])
+def test_first_and_last_line_fit_the_terminal(columns):
+    tree = replay(triage().events, RUN)
+    lines = last_lines(tree, UNICODE, columns)
+    assert len(lines) == 1 and width(lines[0]) <= columns
+    assert lines[0].startswith("passed in 14s") and lines[0].endswith("harness show k3v9")
+    assert width(first_line(tree.main, UNICODE, columns)) <= columns
+    assert first_line(tree.main, UNICODE, columns).endswith("landlock")
+
+
+def test_a_finish_that_is_not_accepted_says_why():
+    log = Journal()
+    log.reply(1, [finish(1)])
+    log.add("verify", 1, answer="x", ok=False, checks=[{"name": "check-report", "op": 2, "exit": 1}],
+            missing=[{"name": "write-report", "why": "never run"}], try_=1)  # fmt: skip
+    found = replay(log.events, RUN)
+    words = detail(found.main.rows[1], found.main, no_blobs, ASCII)
+    assert words == "not accepted: write-report never run; check-report exit 1"
+
+
+def test_every_closed_state_has_a_mark_and_a_colour():
+    from harness.view.text import STATE_STYLE
+
+    assert set(STATE_STYLE) >= CLOSED
+    assert all(glyphs.mark(name) for glyphs in (ASCII, UNICODE) for name in STATE_STYLE)
+    assert all(glyphs.mark(name).isascii() for glyphs in (ASCII,) for name in STATE_STYLE)
+
+
+def test_a_run_is_named_by_four_characters_of_its_id():
+    assert short(RUN) == "k3v9"
