@@ -82,7 +82,7 @@ def test_cost_a_reply_with_one_call_is_five_lines_and_nine_hundred_bytes(tmp_pat
     turn = range(begin_at, end_at)
     assert [events[i]["kind"] for i in turn] == ["model.start", "model.reply", "decide", "tool.start", "tool.end"]
     reply, decide, start, end = (events[i]["data"] for i in turn[1:])
-    payload = [reply["content"], reply["calls"], decide["argv"], start["needs"], end["out"]]
+    payload = [reply["content"], reply["calls"], reply["usage"], decide["argv"], start["needs"], end["out"]]
     beyond = sum(len(lines[i]) for i in turn) - sum(len(_json(part)) for part in payload)
     assert beyond <= 900
 

@@ -112,9 +112,7 @@ class Crew:
         data: dict[str, Any] = {"try": attempt} if attempt > 1 else {}
         if op.role != "call" or op.verb == "stage":
             data["role"] = "stage" if op.verb == "stage" else op.role
-        if op.verb != "run":  # the reply names it otherwise
-            data["tool"] = op.tool
-        data["level"] = "none"
+        data |= {"tool": op.tool, "level": "none"}
         if op.digest:
             data["digest"] = op.digest
         if tool is not None and (mark := run.tool_mark(tool)) != pinned_mark(run.state, op.tool):
