@@ -23,8 +23,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from harness.events.io import IO  # noqa: E402
-from harness.sandbox import Cage, bubblewrap, kernel, landlock, protect, seccomp  # noqa: E402
-from harness.sandbox.facts import Facts, facts  # noqa: E402
+from harness.sandbox import Cage, kernel, landlock, protect  # noqa: E402
+from harness.sandbox.facts import facts  # noqa: E402
+from harness.sandbox.start import start  # noqa: E402
 
 NOBODY = 65534
 SYSTEM_PYTHON = "/usr/bin/python3"
@@ -148,20 +149,6 @@ def _recent(python: str) -> bool:
     return Path(python).exists() and subprocess.run([python, "-c", check]).returncode == 0
 
 
-def start(cage: Cage, command: Sequence[str], files: tuple[int, int, int], machine: Facts) -> subprocess.Popen[bytes]:
-    """Start a command in a cage."""
-    env = {"PATH": "/usr/bin:/bin", "HOME": str(cage.scratch), "HARNESS_OP_ID": "test/1"}
-    if cage.level != "full":
-        return landlock.spawn(cage, lambda: IO().spawn(command, cage.workspace, env, *files), machine)
-    code = seccomp.program(machine.machine, cage.network != "off")
-    assert code is not None
-    filter_fd = seccomp.descriptor(code)
-    try:
-        return IO().spawn(bubblewrap.argv(cage, command, filter_fd, machine), cage.workspace, env, *files, [filter_fd])
-    finally:
-        os.close(filter_fd)
-
-
 def _cage(given: dict[str, Any]) -> Cage:
     for name in ("workspace", "scratch"):
         given[name] = Path(given[name])
@@ -180,7 +167,9 @@ def _main(request: dict[str, Any]) -> Done:
     before = protect.snapshot(cage.workspace, roots, keep) if request["guard"] else None
     words = [word.replace("{harness}", str(os.getpid())) for word in request["command"]]
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, open(os.devnull) as null:
-        child = start(cage, words, (null.fileno(), out.fileno(), err.fileno()), facts())
+        env = {"PATH": "/usr/bin:/bin", "HOME": str(cage.scratch), "HARNESS_OP_ID": "test/1"}
+        files = (null.fileno(), out.fileno(), err.fileno())
+        child = start(cage, words, lambda argv, fds: IO().spawn(argv, cage.workspace, env, *files, fds))
         code = child.wait(timeout=50)
         with suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)  # as after every attempt

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import json
 import os
+import pty
+import select
+import signal
 import subprocess
 import sys
+import termios
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+COMMAND = [sys.executable, "-m", "harness"]
+PATIENCE = 30.0
 
 
 def clean_env(home: Path, **more: str) -> dict[str, str]:
@@ -17,16 +28,136 @@ def clean_env(home: Path, **more: str) -> dict[str, str]:
     return {**kept, "HOME": str(home), "PYTHONPATH": str(ROOT), "TERM": "dumb", **more}
 
 
-def harness(*arguments: str, cwd: Path, stdin: str | None = None, **env: str) -> subprocess.CompletedProcess[str]:
-    """One command to its end. Standard input is an open, silent pipe unless given."""
-    home = cwd / ".home"
+def home_of(project: Path) -> Path:
+    """A home below the project, so that nothing of the person's own is read or written."""
+    home = project / ".home"
     home.mkdir(exist_ok=True)
-    command = [sys.executable, "-m", "harness", *arguments]
+    return home
+
+
+def harness(
+    *arguments: str, cwd: Path, stdin: str | None = None, **env: str
+) -> subprocess.CompletedProcess[str]:  # fmt: skip
+    """One command to its end, without a terminal. Standard input is an open, silent pipe unless given."""
     read, write = os.pipe()
     try:
         given: dict[str, Any] = {"stdin": read} if stdin is None else {"input": stdin}
-        environment = clean_env(home, **env)
-        return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=60, **given)
+        return subprocess.run(
+            [*COMMAND, *arguments], cwd=cwd, env=clean_env(home_of(cwd), **env), capture_output=True, text=True,
+            timeout=60, start_new_session=True, **given,
+        )  # fmt: skip
     finally:
         os.close(read)
         os.close(write)
+
+
+def start(*arguments: str, cwd: Path, **env: str) -> subprocess.Popen[str]:
+    """One command in a session of its own, left running."""
+    return subprocess.Popen(
+        [*COMMAND, *arguments], cwd=cwd, env=clean_env(home_of(cwd), **env), stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+
+
+def shell(line: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    """A line for bash in which `harness` is our command."""
+    script = f'harness() {{ "{sys.executable}" -m harness "$@"; }}\n{line}'
+    return subprocess.run(
+        ["bash", "-c", script], cwd=cwd, env=clean_env(home_of(cwd), **env), stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=60, start_new_session=True,
+    )  # fmt: skip
+
+
+def waits(what: Callable[[], Any]) -> Any:
+    """The first true value of `what`, asked again and again. Raises AssertionError when none comes."""
+    limit = time.monotonic() + PATIENCE
+    while time.monotonic() < limit:
+        with contextlib.suppress(OSError, ValueError):
+            if found := what():
+                return found
+        time.sleep(0.02)
+    raise AssertionError("it never came")
+
+
+def newest(project: Path) -> Path:
+    """The folder of the run that was begun last and is nobody's child."""
+    runs = [path for path in (project / ".harness/runs").iterdir() if '"parent":{' not in first_line(path)]
+    return max(runs, key=lambda path: json.loads(first_line(path))["at"])
+
+
+def first_line(run: Path) -> str:
+    return (run / "events.jsonl").read_text().split("\n", 1)[0]
+
+
+def events(run: Path, kind: str = "") -> list[dict[str, Any]]:
+    """A run's events, or those of one kind."""
+    lines = (run / "events.jsonl").read_text().splitlines()
+    return [event for event in map(json.loads, lines) if kind in ("", event["kind"])]
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process is there and no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+class AtTerminal:
+    """A command at a terminal of its own: what it wrote there, and keys for it. Its stdout is a pipe if wanted."""
+
+    def __init__(self, *command: str, cwd: Path, **env: str) -> None:
+        self.fd, other = pty.openpty()
+        fcntl.ioctl(other, termios.TIOCSWINSZ, b"\x28\x00\x78\x00\x00\x00\x00\x00")
+        self.seen = b""
+        self.process = subprocess.Popen(
+            command, cwd=cwd, env=clean_env(home_of(cwd), **env), stdin=other, stdout=other, stderr=other,
+            preexec_fn=lambda: _own_terminal(other),
+        )  # fmt: skip
+        os.close(other)
+
+    def until(self, text: str, count: int = 1) -> str:
+        """Read until a text was seen so often."""
+        limit = time.monotonic() + PATIENCE
+        while self.seen.count(text.encode()) < count:
+            if time.monotonic() > limit or not self._read(0.1):
+                raise AssertionError(f"{text!r} never came:\n{self.seen.decode()}")
+        return self.seen.decode()
+
+    def _read(self, wait: float) -> bool:
+        if not select.select([self.fd], [], [], wait)[0]:
+            return True
+        try:
+            data = os.read(self.fd, 65_536)
+        except OSError:
+            return False
+        self.seen += data
+        return bool(data)
+
+    def keys(self, text: str, after: float = 0.4) -> None:
+        """Type, once the moment is over in which a new question takes no keys."""
+        time.sleep(after)
+        os.write(self.fd, text.encode())
+
+    def end(self) -> tuple[int, str]:
+        """Wait for the command; its exit code and all that was seen."""
+        limit = time.monotonic() + PATIENCE
+        while self._read(0.05) and time.monotonic() < limit:
+            if self.process.poll() is not None and not select.select([self.fd], [], [], 0.1)[0]:
+                break
+        code = self.process.wait(PATIENCE)
+        os.close(self.fd)
+        return code, self.seen.decode()
+
+    def hang_up(self) -> None:
+        """Take the terminal away."""
+        os.close(self.fd)
+
+    def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+
+def _own_terminal(fd: int) -> None:
+    os.setsid()
+    fcntl.ioctl(fd, termios.TIOCSCTTY, 0)

@@ -161,7 +161,8 @@ class Site:
             folder = started(runs)
             state = state_of(folder) if folder else None
             if folder and state and state.status == "parked" and not list((folder / "inbox").glob("*.json")):
-                deliver.put(deliver.one(folder, None, question=True), io, {"kind": "answer", "text": "yes"})
+                asked = deliver.one(deliver.meant(folder, None, question=True))
+                deliver.put(asked, io, {"kind": "answer", "text": "yes"})
             stop = self.drive(self.reopen(world, folder) if folder else self.begin(world), heard)
             if not stop.parked:
                 return stop

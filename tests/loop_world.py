@@ -15,8 +15,8 @@ from harness.events.log import follow
 from harness.executor import Cancel
 from harness.loop.run import Said, Stop, World
 from harness.runs import session as sessions
-from harness.runs.children import read_state
 from harness.runs.deliver import one, put
+from harness.runs.peek import read_state
 from harness.runs.session import Options, Session
 from tests.skill_files import catalog_of
 

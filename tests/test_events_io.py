@@ -155,3 +155,28 @@ def test_spawn_makes_a_session_and_is_known_until_waited_for(tmp_path: Path) -> 
     os.killpg(child.pid, signal.SIGKILL)
     assert child.wait() == -signal.SIGKILL
     assert child.pid not in own_children()
+
+
+def test_placed_descriptors_reach_the_child_under_their_numbers_and_come_back(tmp_path: Path) -> None:
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    number = os.dup(null)
+    with (tmp_path / "told").open("w") as told:
+        places = {number: told.fileno()}
+        words = ["/bin/bash", "-c", f"echo there >&{number}"]
+        assert IO().spawn(words, tmp_path, {}, null, null, null, placed=places).wait() == 0
+    assert (tmp_path / "told").read_text() == "there\n"
+    assert (str(Path(f"/dev/fd/{number}").readlink()), os.get_inheritable(number)) == (os.devnull, False)
+    os.close(number)
+    os.close(null)
+
+
+def test_punched_space_is_given_back_and_the_size_stays(tmp_path: Path) -> None:
+    path, mib = tmp_path / "file", 1 << 20
+    path.write_bytes(b"x" * (4 * mib))
+    with path.open("rb+") as file:
+        if not IO().punch(file.fileno(), mib, 3 * mib):
+            pytest.skip("files have no holes here")
+        os.fsync(file.fileno())
+    assert path.stat().st_size == 4 * mib
+    assert path.stat().st_blocks * 512 <= mib + 65536
+    assert path.read_bytes() == b"x" * mib + bytes(3 * mib)

@@ -17,9 +17,10 @@ from harness.graph.fresh import Ground, is_fresh
 from harness.loop.run import Run
 from harness.models import Prompt, Said
 from harness.models.body import encode_turn
-from harness.runs.begin import Order, begin, new_log, peek
+from harness.runs.begin import Order, begin, new_log
 from harness.runs.flags import Options
 from harness.runs.kit import skill_kit
+from harness.runs.peek import peek
 from harness.runs.session import resume
 from tests import journal_invariants as must
 from tests.journal_disk import Recorder

@@ -37,6 +37,13 @@ def here(request: pytest.FixtureRequest) -> Iterator[Place]:
         yield made
 
 
+@pytest.fixture
+def anyone() -> Iterator[Place]:
+    """Where it makes no difference who the user is."""
+    with place(users()[-1]) as made:
+        yield made
+
+
 PROBE = """
 import tempfile
 from dataclasses import replace
@@ -185,7 +192,7 @@ if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
         os.close(0), os.close(1), os.close(2)
-        time.sleep(0.3)
+        time.sleep(0.2)
         for path in sys.argv[1:]:
             try:
                 open(path, "w").write("escaped")
@@ -200,7 +207,7 @@ def test_a_double_fork_stays_confined(here: Place, level: str) -> None:
     outside = here.outside / "escaped"
     inside = here.scratch / "still-here"
     here.python(level, DAEMON, outside, inside)
-    until = time.monotonic() + (5 if level == "landlock" else 1)
+    until = time.monotonic() + (5 if level == "landlock" else 0.5)
     while not inside.exists() and time.monotonic() < until:
         time.sleep(0.05)
     assert not outside.exists()
@@ -244,27 +251,27 @@ def test_hidden_names_are_not_read_by_a_write_call_at_full(here: Place) -> None:
 
 
 @WALLS
-def test_a_runs_scratch_lies_below_hidden_runs(here: Place, level: str) -> None:
-    runs = here.workspace / ".harness" / "runs"
+def test_a_runs_scratch_lies_below_hidden_runs(anyone: Place, level: str) -> None:
+    runs = anyone.workspace / ".harness" / "runs"
     scratch = runs / "mine" / "ops" / "1" / "1" / "work"
     other = runs / "other"
     for folder in (scratch, other):
         folder.mkdir(parents=True)
     (other / "events.jsonl").write_text("hidden")
-    cage = {"hide": [runs], "protect": [here.workspace / ".harness"], "scratch": scratch, "writable": False}
+    cage = {"hide": [runs], "protect": [anyone.workspace / ".harness"], "scratch": scratch, "writable": False}
     script = f"echo fine > {scratch}/new && cat {scratch}/new; cat .harness/runs/other/events.jsonl"
-    assert here.run(level, ["/bin/sh", "-c", script], **cage).out == "fine\n"
+    assert anyone.run(level, ["/bin/sh", "-c", script], **cage).out == "fine\n"
 
 
 @WALLS
-def test_drafts_are_written_below_a_protected_name(here: Place, level: str) -> None:
-    drafts = here.workspace / names.DRAFTS
+def test_drafts_are_written_below_a_protected_name(anyone: Place, level: str) -> None:
+    drafts = anyone.workspace / names.DRAFTS
     drafts.mkdir(parents=True)
-    cage = {"protect": [here.workspace / ".harness"], "write": [drafts], "guard": True}
-    done = here.run(level, ["/bin/sh", "-c", "echo x > .harness/drafts/new; echo y > .harness/evil"], **cage)
+    cage = {"protect": [anyone.workspace / ".harness"], "write": [drafts], "guard": True}
+    done = anyone.run(level, ["/bin/sh", "-c", "echo x > .harness/drafts/new; echo y > .harness/evil"], **cage)
     assert (drafts / "new").exists()
-    assert not (here.workspace / ".harness" / "evil").exists()
-    assert done.changes.keys() == (set() if level == "full" else {str(here.workspace / ".harness" / "evil")})
+    assert not (anyone.workspace / ".harness" / "evil").exists()
+    assert done.changes.keys() == (set() if level == "full" else {str(anyone.workspace / ".harness" / "evil")})
 
 
 @NEEDS_FULL
@@ -280,17 +287,17 @@ def test_nothing_is_left_behind_on_the_host(here: Place) -> None:
 
 
 @WALLS
-def test_a_tool_outside_the_workspace_runs_when_it_is_named(here: Place, level: str) -> None:
-    tool = here.outside / "elsewhere" / "tool"
+def test_a_tool_outside_the_workspace_runs_when_it_is_named(anyone: Place, level: str) -> None:
+    tool = anyone.outside / "elsewhere" / "tool"
     tool.parent.mkdir()
     tool.write_text("#!/bin/sh\necho \"$1\"\n")
     tool.chmod(0o755)
-    assert here.run(level, [str(tool), "fine"], read=[tool]).out == "fine\n"
-    assert here.run(level, ["/bin/sh", "-c", str(tool)]).code in (126, 127)
+    assert anyone.run(level, [str(tool), "fine"], read=[tool]).out == "fine\n"
+    assert anyone.run(level, ["/bin/sh", "-c", str(tool)]).code in (126, 127)
 
 
 @WALLS
-def test_python_finds_what_it_needs(here: Place, level: str) -> None:
+def test_python_finds_what_it_needs(anyone: Place, level: str) -> None:
     script = """
 import ssl, ctypes, hashlib, json, locale, mimetypes, pwd, subprocess, tempfile, threading, time, zlib
 mimetypes.init()
@@ -300,7 +307,7 @@ tempfile.TemporaryFile(dir=".").close()
 thread = threading.Thread(target=len, args=("x",)); thread.start(); thread.join()
 print(json.dumps([subprocess.run(["/bin/sh", "-c", "exit 3"]).returncode, open("/dev/urandom", "rb").read(2) != b""]))
 """
-    assert here.python(level, script).json() == [3, True]
+    assert anyone.python(level, script).json() == [3, True]
 
 
 @WALLS
@@ -313,19 +320,19 @@ def test_of_proc_and_dev_only_what_is_harmless(here: Place, level: str) -> None:
 
 
 @WALLS
-def test_a_linked_work_tree_can_be_read(here: Place, level: str) -> None:
-    main = here.outside / "main"
+def test_a_linked_work_tree_can_be_read(anyone: Place, level: str) -> None:
+    main = anyone.outside / "main"
     git = ["git", "-c", "user.name=n", "-c", "user.email=e@x.io", "-C", str(main)]
     subprocess.run(["git", "init", "-q", str(main)], check=True)
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], check=True)
-    tree = here.outside / "tree"
+    tree = anyone.outside / "tree"
     subprocess.run([*git, "worktree", "add", "-q", str(tree)], check=True, stderr=subprocess.DEVNULL)
     found = names.git_folders(tree)
     assert found == (main / ".git" / "worktrees" / "tree", main / ".git")
     cage = {"workspace": tree, "read": found, "protect": [tree / ".git"]}
-    done = here.run(level, ["/usr/bin/git", "log", "--format=%s"], **cage)
+    done = anyone.run(level, ["/usr/bin/git", "log", "--format=%s"], **cage)
     assert (done.out, done.err) == ("first\n", "")
-    assert here.run(level, ["/usr/bin/git", "commit", "--allow-empty", "-m", "x"], **cage).code != 0
+    assert anyone.run(level, ["/usr/bin/git", "commit", "--allow-empty", "-m", "x"], **cage).code != 0
 
 
 def test_a_git_file_that_points_at_another_place_opens_nothing(tmp_path: Path) -> None:
@@ -344,6 +351,25 @@ def test_a_workspace_below_home(level: str) -> None:
         assert str(made.outside.name) not in made.run(level, ["/bin/ls", home]).out or level == "full"
 
 
+@NEEDS_FULL
+@pytest.mark.parametrize("workspace", ["/etc", "/usr/share", None])
+def test_files_of_the_system_are_copied_into_the_cage_and_never_written(here: Place, workspace: str | None) -> None:
+    before = Path("/etc/passwd").stat(), Path("/etc/passwd").read_text()
+    top = Path(workspace) if workspace else here.workspace
+    done = here.run("full", ["/bin/sh", "-c", "cat /etc/passwd; echo x > /etc/passwd"], workspace=top, writable=False)
+    assert done.out == before[1]
+    assert done.code != 0
+    after = Path("/etc/passwd")
+    assert (after.stat().st_mtime_ns, after.read_text()) == (before[0].st_mtime_ns, before[1])
+
+
+@NEEDS_FULL
+def test_a_workspace_of_everything_has_its_own_processes_and_devices(here: Place) -> None:
+    script = "ls /proc | grep -c '^[0-9]*$'; cat /proc/{harness}/environ; touch /dev/null/x /proc/x"
+    done = here.run("full", ["/bin/sh", "-c", script], workspace=Path("/"), writable=False)
+    assert int(done.out) < 10
+
+
 def test_every_link_on_the_way_to_the_system_is_known(tmp_path: Path) -> None:
     (tmp_path / "real" / "bin").mkdir(parents=True)
     (tmp_path / "first").symlink_to("second")
@@ -357,17 +383,17 @@ def test_every_link_on_the_way_to_the_system_is_known(tmp_path: Path) -> None:
 
 
 @WALLS
-def test_network_host_is_the_hosts(here: Place, level: str) -> None:
+def test_network_host_is_the_hosts(anyone: Place, level: str) -> None:
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         server.listen()
         script = "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.argv[1])), 5); print(1)"
-        assert here.python(level, script, server.getsockname()[1], network="host").json() == 1
+        assert anyone.python(level, script, server.getsockname()[1], network="host").json() == 1
 
 
 @NEEDS_FULL
-def test_with_the_proxy_only_its_socket_is_there(here: Place) -> None:
-    at = here.outside / "proxy.sock"
+def test_with_the_proxy_only_its_socket_is_there(anyone: Place) -> None:
+    at = anyone.outside / "proxy.sock"
     with socket.socket(socket.AF_UNIX) as proxy, socket.socket() as server:
         proxy.bind(str(at))
         proxy.listen()
@@ -382,4 +408,4 @@ except ConnectionRefusedError:
     print(1)
 """
         port = server.getsockname()[1]
-        assert here.python("full", script, at, port, network="proxy", proxy=str(at)).json() == 1
+        assert anyone.python("full", script, at, port, network="proxy", proxy=str(at)).json() == 1

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -245,3 +247,28 @@ def test_what_was_closed_to_its_owner_is_put_back_too(user: str) -> None:
     assert all(changes)
     assert len(changes) >= 3
     assert texts == ["as it was", "as it was"]
+
+
+def test_a_full_disk_does_not_keep_the_tools_version_in_place(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "none", str(disk)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("no small disk can be mounted here")
+    try:
+        hooks = disk / "workspace" / ".git" / "hooks"
+        hooks.mkdir(parents=True)
+        hook = hooks / "pre-commit"
+        hook.write_text("as it was\n" * 1000)
+
+        def fill() -> None:
+            hook.write_text("evil")
+            with suppress(OSError), (hooks / "filler").open("wb", buffering=0) as file:
+                while True:
+                    file.write(bytes(4096))
+
+        changes = around(disk / "workspace", fill)
+        assert changes == {".git/hooks/filler": ("created", True), ".git/hooks/pre-commit": ("changed", True)}
+        assert hook.read_text() == "as it was\n" * 1000
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from harness.loop.run import Said
@@ -11,21 +13,27 @@ from harness.view.ask import approve, ask_question
 from harness.view.mode import Mode
 
 ELSEWHERE = "the word came from another process"
+WORDS = {"approve": "approved", "deny": "denied", "answer": "answered"}
 
 
 class Terminal:
     """Asks on the controlling terminal. Child runs ask through the same one, in turn."""
 
-    def __init__(self, view: Any, mode: Mode) -> None:
-        self.view, self.mode = view, mode
+    def __init__(self, view: Any, mode: Mode, runs_dir: Path) -> None:
+        self.view, self.mode, self.runs_dir = view, mode, runs_dir
         self._turn = threading.Lock()
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a question stands there now."""
+        return self._turn.locked()
 
     def approve(self, request: dict[str, Any], elsewhere: Callable[[], bool]) -> Said:
         """Show one call and ask. The verdict is None when nobody could be asked, or the word came otherwise."""
         with self._turn:
             self.view.suspend()
             try:
-                answer = approve(request, _poll(elsewhere))
+                answer = approve(request, _poll(elsewhere, self.runs_dir / request["run"]))
             finally:
                 self.view.resume()
         return Said(answer.verdict, answer.why)
@@ -40,5 +48,15 @@ class Terminal:
                 self.view.resume()
 
 
-def _poll(elsewhere: Callable[[], bool]) -> Callable[[], str | None]:
-    return lambda: ELSEWHERE if elsewhere() else None
+def _poll(elsewhere: Callable[[], bool], folder: Path | None = None) -> Callable[[], str | None]:
+    return lambda: _who(folder) if elsewhere() else None
+
+
+def _who(folder: Path | None) -> str:
+    """Whose word it was, as its message in the inbox says: `approved elsewhere by NAME`."""
+    try:
+        newest = max((folder or Path()).glob("inbox/*.json"), key=lambda path: path.stat().st_mtime_ns)
+        message = json.loads(newest.read_bytes())
+        return f"#{message['op']} {WORDS[message['kind']]} elsewhere by {str(message['by']).removeprefix('user:')}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return ELSEWHERE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import signal
 import sys
@@ -13,23 +14,24 @@ from types import FrameType
 from typing import Any
 
 from harness.cli.options import Globals
-from harness.cli.output import flags, print_json
+from harness.cli.outcome import check_out, finish, unfinished, write_out
+from harness.cli.output import flags
 from harness.cli.place import Place, find_tool, runs_dir
 from harness.cli.words import Words
 from harness.errors import HarnessError
 from harness.events.clock import Clock
 from harness.events.io import IO
 from harness.executor import Cancel
-from harness.loop.ending import evidence, spent_of
-from harness.loop.run import Stop, World
-from harness.runs.children import read_state
+from harness.loop.run import World
 from harness.runs.flags import Options
+from harness.runs.peek import read_state
 from harness.runs.session import Session
 from harness.tools.stages import Pipeline, read_pipeline
 from harness.tools.wiring import edges
 from harness.view.mode import Mode, current
 
 UNASKED = 128 + signal.SIGINT
+KILLING = "killing what still runs · again to leave at once"
 
 
 @dataclass(slots=True)
@@ -41,11 +43,12 @@ class Driver:
     mode: Mode
     cancel: Cancel
     view: Any
+    terminal: Any = None
 
     def world(self) -> World:
         """What the run acts through. Views hear of its events; questions go to the terminal if there is one."""
-        ask = terminal_ask(self) if self.mode.can_ask else None
-        world = World(IO(), Clock(), self.cancel, ask, runs_dir=runs_dir(self.at))
+        self.terminal = terminal_ask(self) if self.mode.can_ask else None
+        world = World(IO(), Clock(), self.cancel, self.terminal, runs_dir=runs_dir(self.at))
         world.sinks.append(self._tell)
         world.child_receipts = read_state
         world.delta, world.history = self.view.delta, self.view.history
@@ -60,22 +63,38 @@ class Driver:
         self.view.event(event, run, depth)
 
     def interrupted(self, number: int, frame: FrameType | None) -> None:
-        """Ctrl-C: once, start nothing more; twice, kill what runs; three times, leave at once."""
-        if number == signal.SIGINT and self.cancel.level >= 2:
+        """Ctrl-C: once, start nothing more; twice, kill what runs; three times, leave at once.
+
+        A terminal that hangs up at a question takes the question away, and the run parks.
+        """
+        if number == signal.SIGHUP and self.terminal is not None and self.terminal.is_asking:
+            return
+        before = self.cancel.level
+        if number == signal.SIGINT and before >= 2:
             os._exit(UNASKED)
-        self.cancel.level = 2 if number == signal.SIGTERM else self.cancel.level + 1 if number == signal.SIGINT else 1
-        self.view.interrupt()
+        wanted = {signal.SIGTERM: 2, signal.SIGHUP: 1}.get(signal.Signals(number), before + 1)
+        self.cancel.level = max(before, wanted)
+        if self.cancel.level > before:
+            # The signal may have come in the middle of a line of the view: only another thread can wait for its end.
+            _thread.start_new_thread(self._tell_level, (self.cancel.level,))
+
+    def _tell_level(self, level: int) -> None:
+        if level == 1:
+            self.view.interrupt()
+        else:
+            self.view.notice(KILLING)
 
 
 def drive(said: Globals, at: Place, begin: Callable[[World], Session], out_file: str | None = None) -> int:
     """Begin a run, drive it until it stops, print what it found, return its exit code."""
+    said.frame = unfinished()
     check_out(out_file)
     mode = current(flags(said))
     driver = Driver(said, at, mode, Cancel(), make_view(said, at, mode))
     session: Session | None = None
     with Signals(driver):
         try:
-            session = begin(driver.world())
+            session = begun(said, driver, begin)
             for text in session_notices(session):
                 driver.view.notice(text)
             stop = session.go()
@@ -83,7 +102,30 @@ def drive(said: Globals, at: Place, begin: Callable[[World], Session], out_file:
             driver.view.close()
             if session is not None:
                 session.run.log.close()
+    if said.quiet and stop.name != "passed":
+        print_stop(session)
     return finish(said, session, stop, out_file)
+
+
+def begun(said: Globals, driver: Driver, begin: Callable[[World], Session]) -> Session:
+    """The open run, named in whatever goes wrong from here on."""
+    try:
+        session = begin(driver.world())
+    except HarnessError as error:
+        said.frame = unfinished(error=error)
+        raise
+    said.frame = unfinished(session.run.name)
+    return session
+
+
+def print_stop(session: Session) -> None:
+    """A stop that asks for something or is an error is said with -q, too."""
+    from harness.cli.show import load_tree
+    from harness.view.closing import last_lines
+    from harness.view.text import ASCII
+
+    for line in last_lines(load_tree(session.run.folder), ASCII):
+        print(line, file=sys.stderr)
 
 
 class Signals:
@@ -162,7 +204,7 @@ def blob_reader(runs: Path) -> Callable[[str, str], bytes]:
 def terminal_ask(driver: Driver) -> Any:
     from harness.cli.asking import Terminal
 
-    return Terminal(driver.view, driver.mode)
+    return Terminal(driver.view, driver.mode, runs_dir(driver.at))
 
 
 def options_of(
@@ -175,79 +217,3 @@ def options_of(
         named = (str(at.config.value("models.strong")), at.config.origin("models.strong"))
     source = words.source if words is not None else "user"
     return Options(named, budget or "", tuple(allow), tuple(deny), accept, source)
-
-
-def check_out(out_file: str | None) -> None:
-    """Refuse a file that could not be written before anything runs."""
-    if out_file is not None and not Path(out_file).absolute().parent.is_dir():
-        raise HarnessError(f"-o {out_file}: there is no such folder", "make the folder, or name another file")
-
-
-def finish(said: Globals, session: Session, stop: Stop, out_file: str | None) -> int:
-    """Print the answer (or the object) and return the exit code. A closed stdout ends nothing."""
-    run = session.run
-    text = run.text((run.state.end or {}).get("answer", ""))
-    accepted = stop.name == "passed"
-    if said.output == "json":
-        body = summary(session, stop, text)
-        if out_file is not None and accepted:
-            write_file(run.world.io, out_file, dumped(body))
-        else:
-            print_json(body)
-    elif out_file is not None and accepted:
-        write_file(run.world.io, out_file, with_newline(text).encode())
-    elif said.output != "stream-json":
-        write_out(spoken(session, stop, text, accepted).encode("utf-8", "replace"))
-    return stop.code
-
-
-def spoken(session: Session, stop: Stop, text: str, accepted: bool) -> str:
-    """What stdout carries: the accepted answer; after a budget stop the evidence so far, marked as such."""
-    if accepted or (session.kind == "tool" and text):
-        return with_newline(text)
-    if stop.name != "budget":
-        return ""
-    limit = (session.run.state.end or {}).get("limit", "")
-    lines = [f"not accepted: budget {limit}", *evidence(session.run)]
-    return "\n".join([*lines, *(["", text] if text else [])]) + "\n"
-
-
-def with_newline(text: str) -> str:
-    return text if text.endswith("\n") or not text else text + "\n"
-
-
-def write_out(data: bytes) -> None:
-    """Write to stdout; a reader that has gone ends the output, never the run."""
-    try:
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
-    except (BrokenPipeError, ValueError):
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - stays open for whatever is printed later
-
-
-def write_file(io: IO, name: str, data: bytes) -> None:
-    io.put(Path(name).absolute(), data, 0o644)
-
-
-def dumped(body: dict[str, Any]) -> bytes:
-    import json
-
-    return (json.dumps(body, ensure_ascii=True, default=str) + "\n").encode()
-
-
-def summary(session: Session, stop: Stop, text: str) -> dict[str, Any]:
-    """One object for a run: how it stopped, what it found, what it used."""
-    run, state = session.run, session.run.state
-    end, park = state.end or {}, state.park or {}
-    spent = spent_of(state)
-    artifacts = sorted({path for receipt in state.slots.values() for path, _ in receipt.artifacts if receipt.ok})
-    passed = stop.name == "passed"
-    return {
-        "run": run.name, "skill": state.start.get("skill"), "status": state.status, "stop": stop.name,
-        "code": stop.code, "resumable": not passed,
-        "cause": end.get("error") or end.get("limit") or park.get("hint"),
-        "answer": text if passed else None, "unaccepted": text if text and not passed else None,
-        "artifacts": artifacts, "verdicts": (state.verdict or {}).get("checks") or [], "spent": spent,
-        "limits": state.budget, "timing": {"active_s": spent["active_s"], "waiting_s": spent["waiting_s"]},
-        "waiting": park.get("ops") or [], "error": None,
-    }  # fmt: skip

@@ -14,13 +14,28 @@ from harness.cli.app import group
 from harness.cli.options import Globals
 from harness.errors import HarnessError, near_text
 
+ROOM = "make room, or write elsewhere"
+MACHINE = (
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE,
+)  # fmt: skip
 CLOSED_PIPE = 141
 """What a shell reports of a program that SIGPIPE ended: the reader of a list has seen enough."""
 
 
 def run(arguments: list[str]) -> int:
     """The exit code of the command that `arguments` name. Never raises."""
+    code = carried_out(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):  # a terminal that is gone; Python would end with a code of its own
+            mute(stream)
+    return code
+
+
+def carried_out(arguments: list[str]) -> int:
     said = Globals()
+    open_closed()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a file's name may hold any bytes
@@ -42,6 +57,17 @@ def run(arguments: list[str]) -> int:
             return CLOSED_PIPE
 
 
+def open_closed() -> None:
+    """Give a stream that is closed the null device: a file opened later must not take its number."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number is this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115
+
+
 def mute(*streams: TextIO | None) -> None:
     """Let what is still in a stream's buffer vanish, so that Python does not complain about it when it exits."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -60,19 +86,27 @@ def explain(error: Exception, said: Globals, arguments: list[str]) -> int:
         return tell(error, said)
     if hasattr(error, "format_message"):  # typer's usage errors have no public class
         return tell(usage_error(error), said, usage_line(error))
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO) and not error.filename:
-        mute(sys.stdout)
-        reason = (error.strerror or str(error)).lower()
-        full = HarnessError(f"the output cannot be written: {reason}", "make room, or write elsewhere", code=3)
-        return tell(full, said)
+    if isinstance(error, OSError) and error.errno in MACHINE:
+        return tell(machine_error(error, said), said)
     from harness.cli.bug import report
 
     return tell(report(error, arguments), said, traceback=error if said.verbose > 1 else None)
 
 
+def machine_error(error: OSError, said: Globals) -> HarnessError:
+    """A file that the machine does not let us use, or an output that it does not take: no bug."""
+    reason = (error.strerror or str(error)).lower()
+    if error.filename is None:
+        mute(sys.stdout)
+        fix = f"make room; the answer is kept: harness show {said.frame['run']}" if said.frame.get("run") else ROOM
+        return HarnessError(f"the output cannot be written: {reason}", fix, code=3)
+    return HarnessError(f"a file cannot be used: {reason}", "free the cause, then try again", str(error.filename), 3)
+
+
 def tell(error: HarnessError, said: Globals, usage: str | None = None, traceback: Exception | None = None) -> int:
-    where = [error.where] if error.where else []
-    lines = [f"error: {error.message}", *(f"  {line}" for line in [*where, *([usage] if usage else [])])]
+    run = f"run: {said.frame['run']}" if said.frame.get("run") else None
+    more = [line for line in (error.where, usage, run) if line]
+    lines = [f"error: {error.message}", *(f"  {line}" for line in more)]
     print("\n".join([*lines, f"  fix: {error.fix}"]), file=sys.stderr)
     if traceback is not None:
         from traceback import print_exception
@@ -82,7 +116,7 @@ def tell(error: HarnessError, said: Globals, usage: str | None = None, traceback
         import json
 
         told = {"code": error.exit_code, "message": error.message, "where": error.where, "fix": error.fix}
-        print(json.dumps({"error": told}))
+        print(json.dumps({**said.frame, "code": error.exit_code, "error": told}))
     return error.exit_code
 
 

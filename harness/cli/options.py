@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -20,7 +20,8 @@ OUTPUTS = ("text", "json", "stream-json")
 class Globals:
     """What the global options said, wherever they stood; the later one won.
 
-    `output` is None where nothing was said; `glyphs` comes from the settings alone.
+    `output` is None where nothing was said; `glyphs` comes from the settings alone. `frame` is what the object of a
+    failed command holds beside the error, and names the run that was open.
     """
 
     folder: str | None = None
@@ -31,6 +32,7 @@ class Globals:
     no_input: bool = False
     output: str | None = None
     glyphs: str = "auto"
+    frame: dict[str, Any] = field(default_factory=dict)
 
     @property
     def json(self) -> bool:

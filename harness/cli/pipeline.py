@@ -22,6 +22,7 @@ from harness.tools.arguments import help_text, wants_help
 from harness.tools.header import read_tool
 from harness.tools.stages import Pipeline, read_pipeline
 from harness.tools.wiring import edges
+from harness.view.text import escape
 
 CODES = (0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 75, 124, 130)
 
@@ -46,7 +47,7 @@ def pipeline(
     said, path = globals_of(ctx), Path(file)
     at = place(said)
     if wants_help(_tool(path), words or ()):
-        typer.echo(help_text(_tool(path)))
+        typer.echo(escape(help_text(_tool(path))))
         return 0
     found = catalog(at)
     if check:

@@ -10,10 +10,10 @@ from harness.cli.options import globals_of, manual
 from harness.cli.output import print_json, print_table, say
 from harness.cli.place import place, runs_dir
 from harness.cli.words import since_seconds
-from harness.errors import HarnessError
+from harness.errors import HarnessError, near_text
 from harness.events.line import at_text
 from harness.runs.find import is_child, short_id
-from harness.runs.list import Listed, listed
+from harness.runs.list import WITHOUT, Listed, listed
 
 LAST = 20
 
@@ -33,6 +33,7 @@ def list_runs(
     at = place(said)
     if last < 1:
         raise HarnessError(f"--last {last} lists nothing", "give a number of 1 or more")
+    check_status(status)
     window = since_seconds(since) if since else None
     found: list[Listed] = []
     for run in listed(runs_dir(at), lambda folder: not is_child(folder)):
@@ -50,3 +51,14 @@ def list_runs(
         rows = [(short_id(r.name), at_text(r.began)[:19].replace("T", " "), r.skill, r.shown, r.goal) for r in found]
         print_table(said, ("ID", "BEGAN (UTC)", "SKILL", "STATE", "GOAL"), rows)
     return 0
+
+
+def check_status(status: str | None) -> None:
+    """Refuse a word that no run can be listed with. Raises HarnessError with the nearest."""
+    if status is None:
+        return
+    from harness.loop.ending import CODES  # loads much; every other list goes without
+
+    known = (*CODES, *WITHOUT)
+    if status not in known:
+        raise HarnessError(f"--status {status} is no state of a run{near_text(status, known)}", ", ".join(known))

@@ -15,6 +15,7 @@ from harness.events.state import State
 from harness.graph import Graph, Need
 from harness.graph.draw import layers, mermaid
 from harness.graph.fresh import Ground, fresh_receipt, holders
+from harness.runs.peek import peek
 from harness.skills.discovery import Catalog
 from harness.skills.names import find
 from harness.tools.header import read_tool
@@ -28,6 +29,7 @@ MOST_DEPTH = 3
 
 def print_graph(said: Globals, catalog: Catalog, folder: Path, as_mermaid: bool) -> int:
     """The graph as it is on disk now, with the states of this run. Raises HarnessError where there is none."""
+    peek(folder)
     state = fold(follow(folder))
     graph, names = graph_of(catalog, Path(state.start.get("path") or ""))
     if as_mermaid:

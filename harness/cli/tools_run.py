@@ -6,17 +6,15 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.driving import drive, options_of
 from harness.cli.options import globals_of, manual
-from harness.cli.place import catalog, find_tool, place
-from harness.cli.run import Allow, Deny
+from harness.cli.place import Place, catalog, find_tool, place
 from harness.errors import HarnessError, near_text
-from harness.runs.session import start_tool
-from harness.skills.check import resolve
-from harness.skills.names import find
 from harness.tools import Tool
 from harness.tools.arguments import help_text, parse, refusal, wants_help
+from harness.view.text import escape
 
+Allow = Annotated[list[str] | None, typer.Option("--allow", metavar="CALL", help="allow 'TOOL --opt=value' this time")]
+Deny = Annotated[list[str] | None, typer.Option("--deny", metavar="TOOL", help="deny a tool this time")]
 CODES = (0, 1, 2, 3, 5, 7, 11, 75, 124, 130)
 
 
@@ -33,21 +31,28 @@ def run(
     """Run one tool: its standard output is printed, its receipt kept."""
     said = globals_of(ctx)
     at = place(said)
-    found = catalog(at)
-    tool = _of_skill(resolve(found, find(found, skill)).tools, name, skill) if skill else find_tool(at, name)
+    tool = _of_skill(at, name, skill) if skill else find_tool(at, name)
     args = list(words or ())
     if tool.broken is None and wants_help(tool, args):
-        typer.echo(help_text(tool))
+        typer.echo(escape(help_text(tool)))
         return 0
     _check(tool, args)
+    from harness.cli.driving import drive, options_of
+    from harness.runs.session import start_tool
+
     options = options_of(said, None, None, allow or (), deny or (), at)
-    return drive(said, at, lambda world: start_tool(world, found, tool, args, options))
+    return drive(said, at, lambda world: start_tool(world, catalog(at), tool, args, options))
 
 
-def _of_skill(tools: object, name: str, skill: str) -> Tool:
-    assert isinstance(tools, dict)
+def _of_skill(at: Place, name: str, skill: str) -> Tool:
+    """The tool that a skill means by a name. Raises HarnessError."""
+    from harness.skills.check import resolve
+    from harness.skills.names import find
+
+    found = catalog(at)
+    tools = resolve(found, find(found, skill)).tools
     tool = tools.get(name)
-    if not isinstance(tool, Tool):
+    if tool is None:
         raise HarnessError(f"{name} is no tool of {skill}{near_text(name, tools)}", f"harness skills show {skill}")
     return tool
 

@@ -12,9 +12,10 @@ from harness.cli.place import Place, catalog, place, runs_dir
 from harness.cli.words import Pipe, text_of
 from harness.errors import HarnessError
 from harness.events.io import IO
-from harness.runs.deliver import Waiting, one, put, waiting
+from harness.runs.deliver import Waiting, meant, one, put, waiting
 from harness.runs.find import find_run
-from harness.view.mode import current
+from harness.runs.peek import peek
+from harness.view.mode import Mode, current
 from harness.view.text import escape
 
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="its folder, or a part of its id")]
@@ -25,27 +26,29 @@ Resume = Annotated[bool, typer.Option("--resume", help="go on with the run here"
 MIN_DIGEST = 8
 
 
-@manual("harness approve k3v9", "harness approve k3v9 9 --digest 5f3a09c1 --resume", codes=(0, 2, 3, 5, 7))
+@manual("harness approve k3v9", "harness approve k3v9 9 --digest 5f3a09c1 --resume", codes=(0, 2, 3, 5))
 def approve(
     ctx: typer.Context, name: RunName, op: Op = None, digest: Digest = None, why: Why = None, resume: Resume = False
 ) -> int:
     """Say yes to a call that waits. At a terminal it is shown first; elsewhere its digest must be given."""
-    said, at, target = _target(ctx, name, op, question=False)
+    said, at, found = _found(ctx, name, op)
     if digest is None:
-        return _at_terminal(said, at, target, resume)
+        return _at_terminal(said, at, found, resume)
+    target = one(found)
     if len(digest) < MIN_DIGEST or not str(target.op.digest).startswith(digest):
         what = f"operation {target.op.n} has the digest {target.op.digest}"
         raise HarnessError(what, f"look again: harness show {target.folder.name}", code=5)
     put(target, IO(), {"kind": "approve", "digest": target.op.digest, "why": why or ""})
-    return _said(said, at, target, "approved", resume)
+    return _said(said, at, [(target, "approved")], resume)
 
 
 @manual('harness deny k3v9 9 --why "not on prod"', codes=(0, 2, 3))
 def deny(ctx: typer.Context, name: RunName, op: Op = None, why: Why = None, resume: Resume = False) -> int:
     """Say no to a call that waits."""
-    said, at, target = _target(ctx, name, op, question=False)
+    said, at, found = _found(ctx, name, op)
+    target = one(found)
     put(target, IO(), {"kind": "deny", "why": why or ""})
-    return _said(said, at, target, "denied", resume)
+    return _said(said, at, [(target, "denied")], resume)
 
 
 @manual("harness answer k3v9 use the EU cluster", "harness answer k3v9 9 pods --resume", codes=(0, 2, 3, 10))
@@ -60,52 +63,111 @@ def answer(
     said = globals_of(ctx)
     at = place(said)
     folder = find_run(runs_dir(at), name, allow_last=False)
-    typed = list(text or ())
-    asked = {w.op.n for w in waiting(folder) if w.question}
-    n = int(typed.pop(0)) if typed and typed[0].isdigit() and int(typed[0]) in asked else None
-    target = one(folder, n, question=True)
+    typed, found = list(text or ()), meant(folder, None, question=True)
+    if typed and typed[0].isdigit() and (named := [w for w in found if w.op.n == int(typed[0])]):
+        del typed[0]
+        found = named
     words = text_of(typed, file, Pipe())
-    if words is None or not words.text.strip():
-        raise HarnessError("there is no answer", f"harness answer {name} TEXT", code=10)
-    put(target, IO(), {"kind": "answer", "text": words.text})
-    return _said(said, at, target, "answered", resume)
+    if words is None:
+        return _answer_at_terminal(said, at, found, resume)
+    target = one(found)
+    if not words.text.strip():
+        raise HarnessError("the answer is empty", f"harness answer {name} {target.op.n} TEXT", code=10)
+    by = {} if words.source == "user" else {"by": words.source}
+    put(target, IO(), {"kind": "answer", "text": words.text, **by})
+    return _said(said, at, [(target, "answered")], resume)
 
 
-def _target(ctx: typer.Context, name: str, op: int | None, question: bool) -> tuple[Globals, Place, Waiting]:
+def _found(ctx: typer.Context, name: str, op: int | None) -> tuple[Globals, Place, list[Waiting]]:
     said = globals_of(ctx)
     at = place(said)
     folder = find_run(runs_dir(at), name, allow_last=False)
-    return said, at, one(folder, op, question)
+    return said, at, meant(folder, op, question=False)
 
 
-def _at_terminal(said: Globals, at: Place, target: Waiting, resume: bool) -> int:
-    """Show the call as it will run and ask. Raises HarnessError (exit 5) where nobody can be asked."""
+def _at_terminal(said: Globals, at: Place, found: list[Waiting], resume: bool) -> int:
+    """Show each call as it will run and ask. Raises HarnessError (exit 5) where nobody can be asked."""
     mode = current(flags(said))
-    op = target.op
     if not mode.can_ask:
-        fix = f"harness approve {target.folder.name} {op.n} --digest {str(op.digest)[:MIN_DIGEST]}"
-        raise HarnessError(f"operation {op.n} must be shown to a person, and there is no terminal", fix, code=5)
+        target = one(found)
+        fix = f"harness approve {target.folder.name} {target.op.n} --digest {str(target.op.digest)[:MIN_DIGEST]}"
+        what = f"operation {target.op.n} must be shown to a person, and there is no terminal"
+        raise HarnessError(what, fix, code=5)
+    terminal, words = _terminal(at, mode), []
+    for number, target in enumerate(found, 1):
+        request = _request(at, target) | {"n": number, "of": len(found)}
+        reply = terminal.approve(request, lambda: False)
+        if reply.verdict == "allow":
+            put(target, IO(), {"kind": "approve", "digest": target.op.digest, "why": ""})
+        elif reply.verdict == "deny":
+            put(target, IO(), {"kind": "deny", "why": reply.why or ""})
+        else:
+            break
+        words.append((target, "approved" if reply.verdict == "allow" else "denied"))
+    if not words:
+        raise HarnessError(f"#{found[0].op.n} still waits", f"harness approve {found[0].folder.name}", code=5)
+    return _said(said, at, words, resume)
+
+
+def _answer_at_terminal(said: Globals, at: Place, found: list[Waiting], resume: bool) -> int:
+    """Put each question to the person. Raises HarnessError (exit 10) where nobody can be asked."""
+    mode = current(flags(said))
+    first = found[0]
+    nobody = HarnessError(
+        "there is no answer", f"harness answer {first.folder.name} {first.op.n} TEXT", code=10
+    )  # fmt: skip
+    if not mode.can_ask:
+        raise nobody
+    terminal, words = _terminal(at, mode), []
+    for target in found:
+        options = [str(option) for option in target.op.arguments.get("options") or ()]
+        reply = terminal.question(question_of(target), options, lambda: False)
+        if reply is None:
+            break
+        put(target, IO(), {"kind": "answer", "text": reply})
+        words.append((target, "answered"))
+    if not words:
+        raise nobody
+    return _said(said, at, words, resume)
+
+
+def question_of(target: Waiting) -> str:
+    """What the model asks, or a verifier."""
+    text: Any = target.state.question if target.op.verb == "verify" else target.op.arguments.get("question", "")
+    if isinstance(text, dict):
+        return (target.folder / "blobs" / str(text["blob"])).read_text(errors="replace")
+    return str(text)
+
+
+def _terminal(at: Place, mode: Mode) -> Any:
     from harness.cli.asking import Terminal
     from harness.view.quiet import Quiet
 
-    request: dict[str, Any] = {
+    return Terminal(Quiet(), mode, runs_dir(at))
+
+
+def _request(at: Place, target: Waiting) -> dict[str, Any]:
+    """What the prompt shows of a call: as it was decided, with the file that would run."""
+    op = target.op
+    return {
         "run": target.folder.name, "op": op.n, "skill": target.state.start.get("skill", ""), "tool": op.tool,
-        "effect": op.effect, "path": op.tool, "argv": list(op.argv or ()), "cwd": str(at.project),
-        "digest": op.digest or "", "reasons": list(op.reasons), "turn": op.turn, "n": 1, "of": 1,
+        "effect": op.effect, "path": _path(at, target), "argv": list(op.argv or ()), "cwd": str(at.project),
+        "level": (target.state.start.get("confine") or {}).get("level", ""), "digest": op.digest or "",
+        "reasons": list(op.reasons), "turn": op.turn,
     }  # fmt: skip
-    answer = Terminal(Quiet(), mode).approve(request, lambda: False)
-    if answer.verdict == "allow":
-        put(target, IO(), {"kind": "approve", "digest": op.digest, "why": ""})
-        return _said(said, at, target, "approved", resume)
-    if answer.verdict == "deny":
-        put(target, IO(), {"kind": "deny", "why": answer.why or ""})
-        return _said(said, at, target, "denied", resume)
-    raise HarnessError(f"operation {op.n} still waits", f"harness approve {target.folder.name} {op.n}", code=5)
 
 
-def _said(said: Globals, at: Place, target: Waiting, what: str, resume: bool) -> int:
+def _path(at: Place, target: Waiting) -> str:
+    """The file of the tool as the run means its name; the name itself where there is none any more."""
+    from harness.runs.kit import find_tool, run_places
+
+    tool = find_tool(found := catalog(at), run_places(found, target.state.start), target.op.tool)
+    return str(tool.path) if tool is not None else target.op.tool
+
+
+def _said(said: Globals, at: Place, words: list[tuple[Waiting, str]], resume: bool) -> int:
     """Say what still waits and how to go on, or go on here."""
-    top = _top(target)
+    top = _top(words[0][0])
     if resume:
         from harness.cli.driving import drive, options_of
         from harness.runs.session import resume as resume_session
@@ -113,13 +175,16 @@ def _said(said: Globals, at: Place, target: Waiting, what: str, resume: bool) ->
         options = options_of(said, None, None, (), (), at).without_model()
         folder = runs_dir(at) / top
         return drive(said, at, lambda world: resume_session(world, catalog(at), folder, None, options))
-    left = [w for w in waiting(runs_dir(at) / top) if w.op.n != target.op.n or w.folder != target.folder]
+    spoken = {(w.folder, w.op.n) for w, _ in words}
+    left = [w for w in waiting(runs_dir(at) / top) if (w.folder, w.op.n) not in spoken]
     if said.json:
+        target, what = words[-1]
         print_json({"run": target.folder.name, "op": target.op.n, "word": what, "waiting": [w.op.n for w in left]})
     elif not said.quiet:
         for w in left:
             typer.echo(escape(f"still waiting: #{w.op.n} {w.op.tool}"), err=True)
-        typer.echo(f"{what} #{target.op.n}; go on: harness resume {top}", err=True)
+        told = ", ".join(f"{what} #{target.op.n}" for target, what in words)
+        typer.echo(f"{told}; go on: harness resume {top}", err=True)
     return 0
 
 
@@ -127,8 +192,6 @@ def _top(target: Waiting) -> str:
     """The run that a person goes on with: the outermost parent."""
     folder, start = target.folder, target.state.start
     while start.get("parent"):
-        from harness.runs.begin import peek
-
         folder = folder.parent / start["parent"]["run"]
         start = peek(folder)
     return folder.name

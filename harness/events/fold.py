@@ -155,7 +155,7 @@ def _decide(state: State, data: dict[str, Any], n: int) -> None:
     if "argv" in data:
         op.argv = argv_of(data["argv"])
     op.effect, op.repeat = data.get("effect", op.effect), data.get("repeat", op.repeat)
-    op.digest = data.get("digest", op.digest)
+    op.digest, op.level = data.get("digest", op.digest), data.get("level", op.level)
     if data.get("via"):
         op.approved_by = data.get("by")
         state.strikes, state.progress = 0, True

@@ -10,8 +10,8 @@ import fcntl
 import itertools
 import os
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakSet
@@ -48,6 +48,18 @@ class IO:
     def truncate(self, fd: int, length: int) -> None:
         """Cut the open file to `length` bytes."""
         os.ftruncate(fd, length)
+
+    def punch(self, fd: int, start: int, length: int) -> bool:
+        """Give the disk space of a part of the open file back; its size stays. False where that is not to be had."""
+        import ctypes  # few files ever need it
+
+        keep_size, punch_hole = 1, 2
+        try:
+            call = ctypes.CDLL(None).fallocate64
+        except (OSError, AttributeError):
+            return False
+        numbers = ctypes.c_int(fd), ctypes.c_int(keep_size | punch_hole), ctypes.c_int64(start), ctypes.c_int64(length)
+        return bool(call(*numbers) == 0)
 
     def sync(self, fd: int) -> None:
         """Bring the file's data, and the length needed to read it, to the disk."""
@@ -124,34 +136,49 @@ class IO:
         stdout: int,
         stderr: int,
         pass_fds: Sequence[int] = (),
+        placed: Mapping[int, int] | None = None,
     ) -> subprocess.Popen[bytes]:
         """Start `argv`, whose first word is a path, in a session of its own with umask 077.
 
-        `stdin`, `stdout`, `stderr` are descriptors; of all others the child gets `pass_fds` only, under the same
-        numbers. A process that is started in a session of its own in any other way may be taken for a runaway of a
-        tool that runs at the time, and be killed. Raises `OSError` or `ValueError` when nothing was started.
+        `stdin`, `stdout`, `stderr` are descriptors; of all others the child gets `pass_fds` under the same numbers, and
+        those that `placed` names under the numbers it gives them, which must be open here and in nobody's use. A
+        process that is started in a session of its own in any other way may be taken for a runaway of a tool that runs
+        at the time, and be killed. Raises `OSError` or `ValueError` when nothing was started.
         """
         import subprocess  # whoever only reads a log does not need it
 
-        with _spawning:  # nothing else may be forked while `pass_fds` are inheritable
-            try:
-                for fd in pass_fds:
-                    os.set_inheritable(fd, True)
-                # close_fds closes one by one where the fast ways are forbidden; every descriptor is close-on-exec
-                child: subprocess.Popen[bytes] = subprocess.Popen(
-                    argv,
-                    bufsize=0,
-                    cwd=cwd,
-                    env=env,
-                    stdin=stdin,
-                    stdout=stdout,
-                    stderr=stderr,
-                    close_fds=False,
-                    start_new_session=True,
-                    umask=0o077,
-                )
-            finally:
-                for fd in pass_fds:
-                    os.set_inheritable(fd, False)
+        with _spawning, _inheritable(pass_fds, placed or {}):  # nothing else may be forked meanwhile
+            # close_fds closes one by one where the fast ways are forbidden; every descriptor is close-on-exec
+            child: subprocess.Popen[bytes] = subprocess.Popen(
+                argv,
+                bufsize=0,
+                cwd=cwd,
+                env=env,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                close_fds=False,
+                start_new_session=True,
+                umask=0o077,
+            )
             _children.add(child)
             return child
+
+
+@contextmanager
+def _inheritable(fds: Sequence[int], placed: Mapping[int, int]) -> Iterator[None]:
+    """Let children inherit `fds`, and the others of `placed` under its numbers, for a while."""
+    kept: dict[int, int] = {}
+    try:
+        for fd in fds:
+            os.set_inheritable(fd, True)
+        for number, fd in placed.items():
+            kept[number] = os.dup(number)
+            os.dup2(fd, number)
+        yield
+    finally:
+        for fd in fds:
+            os.set_inheritable(fd, False)
+        for number, fd in kept.items():
+            os.dup2(fd, number, inheritable=False)
+            os.close(fd)

@@ -74,6 +74,7 @@ class Operation:
     ended_at: float | None = None
     result: dict[str, Any] | None = None
     answer: Any = None
+    level: str = ""
     closed: bool = False
 
     @property

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from harness.sandbox import Limits
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One attempt to make. `argv[0]` is an absolute path; `timeout` is seconds; `stdin` is all the tool can read."""
+    """One attempt to make. `argv[0]` is an absolute path; `timeout` is seconds; `stdin` is all the tool can read.
+
+    `digest` is that of what will run, for the record alone.
+    """
 
     argv: tuple[str, ...]
     cwd: Path
@@ -17,16 +22,19 @@ class Job:
     timeout: float
     op_id: str
     stdin: bytes = b""
+    limits: Limits = field(default_factory=Limits)
+    digest: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """How an attempt ended.
 
-    `exit` is None only when nothing was started; a death by signal n is `signal` n and `exit` 128 + n. `timed_out`
-    and `cancelled` say that we ended it, whatever its exit then was. `out` and `err` are the first 8 MiB of each,
-    `dropped` counts the bytes of both beyond that, `ms` is the time until the first process of the tool ended. `why`
-    is one line on what the exit does not tell: why it was not started, or which limit it met.
+    `exit` is None when nothing was started, or when a later process finds no note of the end; a death by signal n is
+    `signal` n and `exit` 128 + n. `timed_out` and `cancelled` say that we ended it, whatever its exit then was. `out`
+    and `err` are the first bytes of each, as many as the limits allow, `dropped` counts the bytes of both beyond that,
+    `ms` is the time until the first process of the tool ended. `why` is one line on what the exit does not tell: why it
+    was not started, or which limit it met.
     """
 
     exit: int | None
@@ -39,6 +47,11 @@ class Outcome:
     ms: int
     started: bool
     why: str | None
+
+
+def not_started(why: str, cancelled: bool = False) -> Outcome:
+    """The outcome of an attempt that came to nothing, in one line."""
+    return Outcome(None, None, False, cancelled, b"", b"", 0, 0, False, why)
 
 
 @dataclass(slots=True)

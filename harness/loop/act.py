@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import queue
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from harness.errors import HarnessError
 from harness.events.receipt import pinned_mark
 from harness.events.state import Operation
-from harness.executor import Job, Outcome, environment
+from harness.executor import Attempt, Job, Outcome, cut, environment, not_started, prepare, run_shim
 from harness.executor import run as execute
 from harness.loop import threads
+from harness.loop.confine import Aftermath, confined, is_direct, seconds_of, variables
 from harness.loop.result import child_data, end_data
 from harness.loop.run import ChildEnd, Run
 from harness.policy.budget import share
@@ -29,6 +31,7 @@ class Ended:
 
     op: Operation
     outcome: Outcome | None = None
+    left: Aftermath = field(default_factory=Aftermath)
     child: ChildEnd | None = None
     broken: BaseException | None = None
 
@@ -49,6 +52,7 @@ class Crew:
         self.busy: dict[int, Operation] = {}
         self.parked: dict[int, ChildEnd] = {}
         self._slices: dict[int, Mapping[str, Any]] = {}
+        self._attempts: dict[int, Attempt] = {}
         self._done: queue.Queue[Ended] = queue.Queue()
 
     def __enter__(self) -> Crew:
@@ -90,7 +94,7 @@ class Crew:
         if ended.child is not None:
             self._record_child(op, ended.child)
         elif ended.outcome is not None:
-            self.run.append("tool.end", end_data(self.run, op, ended.outcome), op.n)
+            self._record(op, ended.outcome, ended.left)
         return op
 
     def wait(self) -> None:
@@ -112,7 +116,8 @@ class Crew:
         data: dict[str, Any] = {"try": attempt} if attempt > 1 else {}
         if op.role != "call" or op.verb == "stage":
             data["role"] = "stage" if op.verb == "stage" else op.role
-        data |= {"tool": op.tool, "level": "none"}
+        data["tool"] = op.tool
+        data["level"] = op.level or "none"
         if op.digest:
             data["digest"] = op.digest
         if tool is not None and (mark := run.tool_mark(tool)) != pinned_mark(run.state, op.tool):
@@ -121,9 +126,20 @@ class Crew:
             data["needs"] = list(needs)
         if is_child(run, op):
             data |= {"child": op.child or child_name(run, op), "slice": self._slices[op.n]}
-        else:
-            self._make_scratch(op.n, attempt)
+        elif tool is not None:
+            self._prepare(op, tool, attempt)
+            given = variables(run, tool)
+            data |= {"env": given} if given else {}
         run.append("tool.start", data, op.n)
+
+    def _prepare(self, op: Operation, tool: Tool, attempt: int) -> None:
+        """The attempt's folder, and for one that must outlive this process the files it leaves its evidence in."""
+        self._make_scratch(op.n, attempt)
+        if not is_direct(op, tool):
+            folder = self.run.folder / "ops" / str(op.n) / str(attempt)
+            with self.run.log.guarded("an attempt's files cannot be made"):
+                job = job_of(self.run, op, tool, Extra(), attempt)
+                self._attempts[op.n] = prepare(folder, job, self.run.world.io)
 
     def _make_scratch(self, n: int, attempt: int) -> None:
         folder, io = self.run.folder / "ops" / str(n), self.run.world.io
@@ -151,7 +167,28 @@ class Crew:
 
     def _process(self, op: Operation, extra: Extra) -> Ended:
         run, tool = self.run, self.run.toolset.tools[op.tool]
-        return Ended(op, outcome=execute(job_of(run, op, tool, extra), run.world.io, run.world.cancel))
+        io, cancel, attempt = run.world.io, run.world.cancel, self._attempts.pop(op.n, None)
+        try:
+            with confined(run, op, tool, job_of(run, op, tool, extra, op.attempt), io) as cage:
+                hooks = (cage.wrap, cage.start, cage.pass_fds)
+                if attempt is None:
+                    outcome = execute(cage.job, io, cancel, None, *hooks)
+                else:
+                    outcome = run_shim(cage.job, attempt, io, cancel, *hooks)
+                    cut(attempt.folder, io, cage.job.limits)
+                return Ended(op, outcome, cage.after())
+        except (OSError, HarnessError) as error:
+            return Ended(op, not_started(f"cannot start {tool.name}: {error}"))
+        finally:
+            if attempt is not None:
+                attempt.close()
+
+    def _record(self, op: Operation, outcome: Outcome, left: Aftermath) -> None:
+        run = self.run
+        run.append("tool.end", end_data(run, op, outcome, left), op.n)
+        moved = [str(change.path) for change in left.changes if change.what == "moved"]
+        if moved:
+            run.note("warning", f"while operation {op.n} ran, these changed and were left so: {' '.join(moved)}")
 
     def _record_child(self, op: Operation, end: ChildEnd) -> None:
         if end.stop.parked or end.stop.name == "interrupted":
@@ -178,9 +215,9 @@ def child_name(run: Run, op: Operation) -> str:
     return f"{run.name.split('-', 1)[0]}-{op.tool.replace('/', '-')}-{letters}"
 
 
-def job_of(run: Run, op: Operation, tool: Tool, extra: Extra) -> Job:
+def job_of(run: Run, op: Operation, tool: Tool, extra: Extra, attempt: int) -> Job:
     """The process of one attempt, from what was decided and nothing else."""
-    work = run.folder / "ops" / str(op.n) / str(op.attempt) / "work"
+    work = run.folder / "ops" / str(op.n) / str(attempt) / "work"
     op_id = f"{run.name}/{op.n}"
     skill = run.toolset.folder if tool.script else None
     passed = {**run.world.passed, **dict(extra.env)}
@@ -189,4 +226,5 @@ def job_of(run: Run, op: Operation, tool: Tool, extra: Extra) -> Job:
         tools_path=run.world.tools_path,
     )  # fmt: skip
     argv = (str(tool.path), *(op.argv or ()))
-    return Job(argv=argv, cwd=run.project, env=env, timeout=tool.timeout, op_id=op_id, stdin=extra.stdin)
+    timeout = seconds_of(run, tool)
+    return Job(argv, run.project, env, timeout, op_id, stdin=extra.stdin, digest=op.digest)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from harness.events.state import Operation
 from harness.loop import reading
 from harness.loop.act import Crew
 from harness.loop.gate import build_request, call_digest, judge
 from harness.loop.run import Run
 from harness.loop.settle import is_unknown
+from harness.policy import LEVELS, Level
 
 
 def due(crew: Crew) -> list[Operation]:
@@ -42,6 +45,11 @@ def start_allowed(crew: Crew) -> bool:
     return again
 
 
+def _is_weaker(now: str, decided: str) -> bool:
+    """Whether the confinement it would get is less than what was decided: no level falls silently."""
+    return bool(decided) and (not now or LEVELS.index(cast(Level, now)) < LEVELS.index(cast(Level, decided)))
+
+
 def _checked(run: Run, op: Operation) -> tuple[int, ...] | None:
     """Look once more, right before the start: what it consumes, or None where it may not start as it was decided.
 
@@ -52,7 +60,7 @@ def _checked(run: Run, op: Operation) -> tuple[int, ...] | None:
         run.note("changed", f"the approval of operation {op.n} is void: {op.tool} is not what it was.")
         judge(run, op)
         return None
-    if request.needs or request.problems or request.broken or not request.known:
+    if request.needs or request.problems or request.broken or not request.known or _is_weaker(request.level, op.level):
         judge(run, op)
         return None
     return needs

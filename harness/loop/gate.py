@@ -15,6 +15,8 @@ from harness.graph.fresh import consumed, unmet
 from harness.loop.run import Run
 from harness.policy.decide import Decision, Request, decide
 from harness.policy.decide import over_budget as over_limit
+from harness.sandbox.choose import Refusal
+from harness.secrets import released
 from harness.tools import Tool
 from harness.tools.arguments import canonical, parse, refusal
 from harness.tools.compare import as_texts
@@ -62,9 +64,25 @@ def _tool_request(run: Run, op: Operation, tool: Tool, args: list[str]) -> tuple
         listed=listed, near="" if listed else near_text(tool.name, run.toolset.available), broken=broken,
         problems=(refusal(tool, problems),) if problems else (), values={} if problems else as_texts(tool, values),
     )  # fmt: skip
-    if problems or broken or op.verb == "verify":
+    if problems or broken:
+        return request, ()
+    request = _confined(run, tool, request)
+    if op.verb == "verify":
         return request, ()
     return _graphed(run, op, request)
+
+
+def _confined(run: Run, tool: Tool, request: Request) -> Request:
+    """The request with the confinement it would get, and the secrets it lacks."""
+    guard = run.world.guard
+    if guard is None or tool.pipeline:
+        return request
+    choice = guard.level(tool, request.effect)
+    auth = released(tool, guard.settings, guard.environ, run.project).problems
+    if isinstance(choice, Refusal):
+        return replace(request, caged=f"{choice.why}; {choice.fix}", auth=auth)
+    unconfined = tool.name in guard.settings.unconfined and choice.level == "none"
+    return replace(request, level=choice.level, auth=auth, unconfined=unconfined)
 
 
 def _graphed(run: Run, op: Operation, request: Request) -> tuple[Request, tuple[int, ...]]:
@@ -112,7 +130,7 @@ def call_digest(run: Run, n: int, request: Request) -> str:
     parts = {
         "run": run.name, "op": n, "tool": str(tool.path) if tool else request.tool,
         "file": run.tool_digest(tool) if tool else "", "argv": list(request.argv), "cwd": str(run.project),
-        "effect": request.effect,
+        "effect": request.effect, "level": request.level,
     }  # fmt: skip
     return hashlib.sha256(to_json(parts).encode()).hexdigest()
 
@@ -129,6 +147,8 @@ def record(
     if decision.reasons:
         data["reasons"] = list(decision.reasons)
     data |= {"effect": request.effect, "repeat": repeat_of(tool)}
+    if request.level and decision.verdict != "deny":
+        data["level"] = request.level
     if digest and decision.verdict != "deny":
         data["digest"] = digest[:DIGEST_SHOWN]
     if call is not None:
@@ -163,5 +183,6 @@ def shown(run: Run, op: Operation, position: Mapping[str, int]) -> dict[str, Any
     return {
         "run": run.name, "op": op.n, "skill": run.state.start.get("skill", ""), "tool": op.tool, "effect": op.effect,
         "path": str(tool.path) if tool else op.tool, "argv": list(op.argv or ()), "cwd": str(Path(run.project)),
-        "digest": op.digest or "", "level": "none", "reasons": list(op.reasons), "turn": op.turn, **position,
+        "digest": op.digest or "", "level": op.level or "none", "reasons": list(op.reasons), "turn": op.turn,
+        **position,
     }  # fmt: skip

@@ -9,13 +9,15 @@ from typing import Any
 
 from harness.events.state import Operation
 from harness.executor import Outcome
+from harness.loop.confine import Aftermath
 from harness.loop.gate import repeat_of
 from harness.loop.run import ChildEnd, Run
+from harness.sandbox.protect import Change
 from harness.tools import Tool
 from harness.tools.outcome import error_class, read_result
 
 
-def end_data(run: Run, op: Operation, outcome: Outcome) -> dict[str, Any]:
+def end_data(run: Run, op: Operation, outcome: Outcome, left: Aftermath | None = None) -> dict[str, Any]:
     """The `tool.end` of a process: its class, its output kept, and the digest that freshness compares."""
     tool = run.toolset.tools[op.tool]
     head: dict[str, Any] = {"try": op.attempt} if op.attempt > 1 else {}
@@ -23,6 +25,9 @@ def end_data(run: Run, op: Operation, outcome: Outcome) -> dict[str, Any]:
     artifacts, missing = _artifacts(run, op, tool, outcome) if name == "OK" else ([], "")
     if missing:
         name, word, why = "FAILED", "failed", missing
+    undone = [change for change in left.changes if change.what != "moved"] if left else []
+    if undone:
+        name, word, why = "DENIED", "failed", _undone_text(run, undone)
     shown = exit_of(outcome)
     data = {**head, "outcome": word, "exit": shown, "class": name, "ms": outcome.ms, "out": run.log.fit(outcome.out)}
     if outcome.err:
@@ -32,11 +37,26 @@ def end_data(run: Run, op: Operation, outcome: Outcome) -> dict[str, Any]:
     data["result"] = result_digest(shown, outcome.out, artifacts)
     if artifacts:
         data["artifacts"] = artifacts
+    if undone:
+        data["undone"] = [_shown(run, change.path) for change in undone]
     if tool.ttl is not None:
         data["ttl"] = tool.ttl
+    if left and left.refused and not why:
+        why = "; ".join(left.refused)
     if why:
         data["why"] = why
     return data
+
+
+def _undone_text(run: Run, undone: Sequence[Change]) -> str:
+    names = " ".join(_shown(run, change.path) for change in undone)
+    kept = [change for change in undone if not change.restored]
+    text = f"protected names changed while it ran and were put back: {names}"
+    return text if not kept else f"{text}; not put back: {' '.join(_shown(run, change.path) for change in kept)}"
+
+
+def _shown(run: Run, path: Path) -> str:
+    return str(path.relative_to(run.project)) if path.is_relative_to(run.project) else str(path)
 
 
 def exit_of(outcome: Outcome) -> int | None:

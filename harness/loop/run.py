@@ -21,6 +21,7 @@ from harness.events.state import Operation, Receipt, State
 from harness.executor import Cancel
 from harness.graph import Graph
 from harness.graph.fresh import Ground, Values
+from harness.loop.guard import Guard
 from harness.models import Model
 from harness.policy.decide import Rules
 from harness.prompt import Transcript
@@ -73,7 +74,10 @@ class ChildEnd:
 
 @dataclass(slots=True)
 class World:
-    """What a run acts through, shared by a run and its children. `ask` is None where nobody can be asked."""
+    """What a run acts through, shared by a run and its children.
+
+    `ask` is None where nobody can be asked, `guard` where nothing is confined.
+    """
 
     io: IO
     clock: Clock
@@ -87,6 +91,7 @@ class World:
     tool_timeout: float = 60.0
     tools_path: tuple[str, ...] = ()
     passed: Mapping[str, str] = field(default_factory=dict)
+    guard: Guard | None = None
     runs_dir: Path = field(default=Path(".harness/runs"))
 
 
@@ -139,6 +144,11 @@ class Run:
     @property
     def folder(self) -> Path:
         return self.log.folder
+
+    def family(self) -> list[Path]:
+        """The folders that hold what this run's operations brought: its own and those of the runs it began."""
+        children = [self.folder.parent / op.child for op in self.state.ops.values() if op.child]
+        return [self.folder, *(child for child in children if child.is_dir())]
 
     def attach(self, transcript: Transcript, model: Model) -> None:
         """Let a model speak in this run; the transcript catches up with the journal."""

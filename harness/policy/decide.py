@@ -31,6 +31,8 @@ class Request:
     holds close names). `broken` is the finding that keeps the tool from being offered; `problems` what is wrong with
     the arguments; `needs` why it is not released. `effect_declared` is False when the header names no effect;
     `refused_before` is a person's earlier no to the same call; `outside` why a path may not be read.
+    `level` is the confinement it would get, `caged` why it gets too little; `unconfined` that the person's policy lets
+    the tool run without any. `auth` says which of its secrets it lacks.
     """
 
     tool: str
@@ -45,6 +47,10 @@ class Request:
     problems: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     refused_before: str | None = None
+    caged: str | None = None
+    auth: tuple[str, ...] = ()
+    unconfined: bool = False
+    level: str = ""
     values: Values = field(default_factory=dict)
     outside: str | None = None
 
@@ -100,7 +106,11 @@ def _hard(request: Request) -> Decision | None:
         return _deny("DENIED", "paths", request.outside)
     if request.needs:
         return _deny("NOT_RELEASED", "graph", *request.needs)
-    return _deny("INVALID_INPUT", "arguments", *request.problems) if request.problems else None
+    if request.problems:
+        return _deny("INVALID_INPUT", "arguments", *request.problems)
+    if request.caged:
+        return _deny("DENIED", "sandbox.require", request.caged)
+    return _deny("NEEDS_AUTH", "secrets", *request.auth) if request.auth else None
 
 
 def _flagged(request: Request, rules: Rules) -> Decision | None:
@@ -121,6 +131,8 @@ def over_budget(effect: str, budget: Mapping[str, Any], spent: Spent) -> Decisio
 
 
 def _base(request: Request, rules: Rules) -> Decision:
+    if request.unconfined:
+        return Decision("ask", None, ("sandbox.unconfined",), ("the tool runs without confinement",))
     base: Verdict = DEFAULT_VERDICTS[request.effect] if request.effect_declared else "ask"
     said = f"effect {request.effect}" if request.effect_declared else "no effect declared"
     if base == "ask" and request.effect in RELAXABLE and _allowed_by_flag(request, rules.allow):

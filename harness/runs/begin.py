@@ -16,7 +16,6 @@ from harness import __version__
 from harness.errors import HarnessError, JournalError
 from harness.events.line import to_json
 from harness.events.log import INLINE, INLINE_LARGE, Log, create, open_log
-from harness.events.scan import never_started, scan
 from harness.graph.fresh import unmet
 from harness.loop.run import Run, Toolset, World
 from harness.models import ModelRef, Offer
@@ -165,20 +164,6 @@ def tidy_attempts(run: Run) -> None:
             continue
         with run.log.guarded("an attempt's folder cannot be set aside"):
             run.world.io.rename(attempt, attempt.with_name(f"lost-{k}-{letters(4)}"))
-
-
-def peek(folder: Path) -> dict[str, Any]:
-    """The data of a run's first line, without owning it. Raises JournalError when there is none."""
-    try:
-        found = scan((folder / "events.jsonl").read_bytes(), folder, blobs=False)
-    except FileNotFoundError as error:
-        raise never_started(folder) from error
-    except OSError as error:
-        raise JournalError(f"the run cannot be read: {error.strerror}", "look at the folder", str(folder)) from error
-    if not found.started:
-        raise never_started(folder)
-    start: dict[str, Any] = found.events[0]["data"]
-    return start
 
 
 def pins(run_tools: Mapping[str, Any], resolved: Resolved) -> dict[str, Any]:

@@ -9,8 +9,6 @@ from typing import Any
 
 from harness import pipeline as pipelines
 from harness.errors import BusyError, HarnessError, JournalError
-from harness.events.fold import fold
-from harness.events.log import follow
 from harness.events.state import Operation, State
 from harness.loop.ending import spent_of
 from harness.loop.inbox import has_word
@@ -20,6 +18,7 @@ from harness.models import Model, ModelRef
 from harness.policy.budget import narrowed
 from harness.runs.begin import Order, begin, letters, limits_text, pins, reopen, transcript_of
 from harness.runs.kit import file_pin, pipeline_kit, skill_kit, skill_places, tool_pins
+from harness.runs.peek import read_state
 from harness.skills import Skill
 from harness.skills.body import substitute
 from harness.skills.check import resolve
@@ -136,13 +135,6 @@ def worker_words(worker: Skill, words: list[str]) -> tuple[str, dict[str, Any]]:
     return " ".join(rest), dict(values)
 
 
-def read_state(folder: Path) -> State | None:
-    """The state of a run that somebody else may own, or None where it never started."""
-    try:
-        events = follow(folder)
-    except OSError:
-        return None
-    return fold(events) if events and events[0]["kind"] == "run.start" else None
 
 
 def _already(parent: Run, folder: Path, known: State) -> ChildEnd | None:

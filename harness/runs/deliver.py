@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, JournalError
 from harness.events.io import IO
 from harness.events.state import Operation, State
-from harness.runs.children import read_state
+from harness.runs.peek import peek, read_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,30 +45,35 @@ def _questions(state: State) -> list[int]:
     return found
 
 
-def one(folder: Path, n: int | None, question: bool) -> Waiting:
-    """The one that is meant. Raises HarnessError: nothing waits, several do, or not that one."""
-    what = "answer" if question else "approval"
-    found = [w for w in waiting(folder) if w.question == question]
-    if n is not None:
-        found = [w for w in found if w.op.n == n]
-    if len(found) == 1:
-        return found[0]
+def meant(folder: Path, n: int | None, question: bool) -> list[Waiting]:
+    """Those that a person can mean: the one with the number, or all. Raises HarnessError where nothing waits."""
+    peek(folder)
+    found = [w for w in waiting(folder) if w.question == question and n in (None, w.op.n)]
     if not found:
         named = f"operation {n}" if n is not None else f"run {folder.name}"
+        what = "answer" if question else "approval"
         raise HarnessError(f"{named} waits for no {what}", f"look: harness show {folder.name}")
+    return found
+
+
+def one(found: list[Waiting]) -> Waiting:
+    """The only one. Raises HarnessError where several wait."""
+    if len(found) == 1:
+        return found[0]
+    what = "answer" if found[0].question else "approval"
     numbers = " ".join(f"#{w.op.n}" for w in found)
     raise HarnessError(f"several operations wait for an {what}: {numbers}", "name one of them")
 
 
 def put(target: Waiting, io: IO, message: dict[str, Any]) -> None:
     """Write a message into the inbox of the run that waits; its owner, or the next one, acts on it."""
-    body = {**message, "op": target.op.n, "by": f"user:{_me()}"}
+    body = {"by": f"user:{_me()}", **message, "op": target.op.n}
     path = target.folder / "inbox" / f"{message['kind']}-{secrets.token_hex(8)}.json"
     try:
         io.put(path, json.dumps(body).encode())
     except OSError as error:
-        what = f"the inbox cannot be written: {error.strerror}"
-        raise HarnessError(what, "free the cause, then say it again", str(path)) from error
+        what = f"the inbox cannot be written: {(error.strerror or str(error)).lower()}"
+        raise JournalError(what, "free the cause, then say it again", str(path.parent)) from error
 
 
 def _me() -> str:

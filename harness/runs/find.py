@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from harness.errors import HarnessError, near_text
+from harness.errors import HarnessError, JournalError, near_text
 
 _NAME = re.compile(r"\d{8}T\d{6}-.+-[a-z2-7]{8}")
 _AT = re.compile(rb'"at":"([^"]+)"')
@@ -15,11 +15,14 @@ MIN_PART = 4
 
 
 def all_runs(runs_dir: Path) -> list[Path]:
-    """Every run's folder, newest first. A folder that cannot be listed holds none."""
+    """Every run's folder, newest first; none where there is no such folder yet. Raises JournalError."""
     try:
         found = [p for p in runs_dir.iterdir() if _NAME.fullmatch(p.name)]
-    except OSError:
+    except FileNotFoundError:
         return []
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise JournalError(f"runs cannot be read: {reason}", "make the folder readable", str(runs_dir)) from error
     same = Counter(_second(p) for p in found)
     return sorted(found, key=lambda p: (_second(p), _began(p) if same[_second(p)] > 1 else ""), reverse=True)
 

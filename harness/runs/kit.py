@@ -37,6 +37,13 @@ def file_places(catalog: Catalog, path: Path) -> list[Path]:
     return list(dict.fromkeys([catalog.project / "bin", path.resolve().parent, package_folder() / "bin"]))
 
 
+def run_places(catalog: Catalog, start: Mapping[str, Any]) -> list[Path]:
+    """The folders in which the names of a run that was begun like this are looked up, in order."""
+    path = Path(start.get("path") or "")
+    skill = next((skill for skill in catalog.skills if skill.file == path), None)
+    return skill_places(catalog, skill) if skill is not None else file_places(catalog, path)
+
+
 def pipeline_kit(catalog: Catalog, tool: Tool, places: Sequence[Path], folder: Path | None) -> tuple[Toolset, Pipeline]:
     """A pipeline's stages and the tools they name. Raises HarnessError (exit 2) when it cannot run as written."""
     pipeline = read_pipeline(tool)

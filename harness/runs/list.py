@@ -16,10 +16,13 @@ from harness.events.line import MAX_LINE, BadLine, at_seconds, parse
 from harness.events.log import follow
 from harness.runs.find import all_runs
 
+WITHOUT = ("open", "stopped", "never started", "damaged", "unreadable")
+"""States without an end or a park: owned; its owner is gone; no first event; no journal; no right to read it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One run: `stop` is the name of its end or park, or open, stopped (its owner is gone), damaged."""
+    """One run: `stop` is the name of its end or park, or one of WITHOUT."""
 
     folder: Path
     skill: str
@@ -77,7 +80,7 @@ def read(folder: Path) -> Listed:
     """One run from the two ends of its journal; what cannot be read is told, never raised."""
     first, newest = ends(folder)
     if first is None or newest is None or first["kind"] != "run.start":
-        return Listed(folder, "?", "", 0.0, "never started", False, (), None)
+        return unreadable(folder)
     start, goal = first["data"], first["data"].get("goal", "")
     last = newest["data"] if newest["kind"] in ("run.end", "park") else {}
     stop = last.get("stop") or ("open" if is_owned(folder) else "stopped")
@@ -86,6 +89,22 @@ def read(folder: Path) -> Listed:
         folder, start.get("skill", ""), goal if isinstance(goal, str) else "…", at_seconds(first["at"]), stop, parked,
         tuple(last.get("ops") or ()) if parked else (), last.get("exit"),
     )  # fmt: skip
+
+
+def unreadable(folder: Path) -> Listed:
+    """A folder without a beginning, as far as its name and its size tell."""
+    stamp, _, rest = folder.name.partition("-")
+    try:
+        began = at_seconds(f"{stamp}Z")
+    except ValueError:
+        began = folder.lstat().st_mtime
+    try:
+        stop = "damaged" if (folder / "events.jsonl").stat().st_size else "never started"
+    except FileNotFoundError:
+        stop = "never started"
+    except OSError:
+        stop = "unreadable"
+    return Listed(folder, rest.rpartition("-")[0], "", began, stop, False, (), None)
 
 
 def ends(folder: Path) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:

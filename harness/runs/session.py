@@ -24,7 +24,6 @@ from harness.runs.begin import (
     begin,
     changed_pins,
     limits_text,
-    peek,
     pins,
     refuse_changes,
     reopen,
@@ -42,6 +41,7 @@ from harness.runs.kit import (
     skill_places,
     tool_pins,
 )  # fmt: skip
+from harness.runs.peek import peek
 from harness.skills import Resolved, Skill
 from harness.skills.body import substitute
 from harness.skills.check import resolve
@@ -88,13 +88,13 @@ def start_skill(
     budget = merged(skill.budget, parse_budget(options.budget))
     kit = skill_kit(resolved)
     rules = rules_of(kit, options)
-    model = open_for(catalog, ref, skill, goal, values)
+    model = open_for(catalog, ref, skill, goal, values, Path.cwd())
     order = Order(
         skill.name, goal, values, budget, rules, ref, source=options.source,
         digests=pins(tool_pins(kit.tools), resolved), path=str(skill.file),
     )  # fmt: skip
     run = begin(world, catalog.project, kit, order)
-    return _skill_session(run, catalog, resolved, ref, model)
+    return _skill_session(run, catalog, resolved, ref, model, Path.cwd())
 
 
 def usable(catalog: Catalog, skill: Skill) -> Resolved:
@@ -115,13 +115,15 @@ def model_of(options: Options, skill: Skill | None) -> ModelRef:
     return resolve_model(text, source=source, skill=skill)
 
 
-def open_for(catalog: Catalog, ref: ModelRef, skill: Skill, goal: str, values: Mapping[str, Value]) -> Model:
-    """The model itself; without one, the skill's pipeline with the run's own inputs."""
+def open_for(
+    catalog: Catalog, ref: ModelRef, skill: Skill, goal: str, values: Mapping[str, Value], cwd: Path
+) -> Model:
+    """The model itself; without one, the skill's pipeline with the run's own inputs. Files are named from `cwd`."""
     args: tuple[str, ...] = ()
     if ref.scheme == "none" and skill.pipeline:
         tool = find_tool(catalog, skill_places(catalog, skill), skill.pipeline)
         args = pipeline_args(tool, goal, values) if tool is not None else ()
-    return open_model(ref, folder=Path.cwd(), skill=skill, args=args)
+    return open_model(ref, folder=cwd, skill=skill, args=args)
 
 
 def pipeline_args(tool: Tool, goal: str, values: Mapping[str, Value]) -> tuple[str, ...]:
@@ -132,11 +134,13 @@ def pipeline_args(tool: Tool, goal: str, values: Mapping[str, Value]) -> tuple[s
     return canonical(tool, {**defaults, **known})
 
 
-def _skill_session(run: Run, catalog: Catalog, resolved: Resolved, ref: ModelRef, model: Model) -> Session:
+def _skill_session(
+    run: Run, catalog: Catalog, resolved: Resolved, ref: ModelRef, model: Model, cwd: Path
+) -> Session:
     skill, state = resolved.skill, run.state
     family = Family(
         run.world, catalog, skill, tuple(skill_places(catalog, skill)), ref,
-        lambda r, worker: open_model(r, folder=Path.cwd(), skill=worker, worker=True),
+        lambda r, worker: open_model(r, folder=cwd, skill=worker, worker=True),
     )  # fmt: skip
     run.begin_child = family.begin
     limits = limits_text(state.budget)
@@ -152,7 +156,9 @@ def start_pipeline(world: World, catalog: Catalog, path: Path, words: Sequence[s
     tool, kit, pipeline = load_pipeline(catalog, path)
     values, problems = parse(tool, words)
     if problems:
-        raise HarnessError(refusal(tool, problems), f"harness pipeline {path} --help", code=2)
+        raise HarnessError(refusal(tool, problems), f"harness pipeline {path} --help")
+    if words and not tool.declared:
+        raise HarnessError(f"{path} takes no arguments", "declare them in its header: # @option --name <NAME>")
     budget = merged({}, parse_budget(options.budget))
     digests = {"skill": file_pin(tool.path), "tools": tool_pins(kit.tools), "policy": ""}
     order = Order(tool.name, "", values, budget, rules_of(kit, options), digests=digests, path=str(path.resolve()))
@@ -185,7 +191,7 @@ def _no_model(ref: ModelRef, skill: Skill) -> Model:
 
 
 def start_tool(world: World, catalog: Catalog, tool: Tool, words: Sequence[str], options: Options) -> Session:
-    """Begin a run of one call."""
+    """Begin a run of one call. Raises HarnessError (exit 2) for arguments that no journal can hold."""
     kit = Toolset({tool.name: tool}, listed=(tool.name,), folder=tool.path.parent.parent if tool.script else None)
     budget = merged({}, parse_budget(options.budget))
     digests = {"skill": "", "tools": tool_pins(kit.tools), "policy": ""}
@@ -218,22 +224,26 @@ def resume(world: World, catalog: Catalog, folder: Path, message: str | None, op
     if state.end is not None and state.end["stop"] == "passed" and message is None:
         raise HarnessError("this run has passed", f"go on with a message: harness resume {folder.name} MESSAGE")
     path = Path(start.get("path") or "")
-    if path.name.lower() == "skill.md":
+    limits = parse_budget(options.budget)
+    is_skill = path.name.lower() == "skill.md"
+    if message is not None and not is_skill:
+        raise HarnessError("this run has no model that could hear a message", f"harness resume {folder.name}")
+    if is_skill:
         session = _resume_skill(world, catalog, folder, path, start, options)
     else:
         session = _resume_other(world, catalog, folder, path, start, options)
-    _speak(session.run, message, options)
+    _speak(session.run, message, limits, options.source)
     return session
 
 
-def _speak(run: Run, message: str | None, options: Options) -> None:
+def _speak(run: Run, message: str | None, limits: Mapping[str, str], source: str) -> None:
     """The person's new limits and words, on the disk before the model hears them."""
-    if options.budget:
-        given = merged({}, parse_budget(options.budget))
-        wanted = {key: given[key] for key in parse_budget(options.budget)}
+    if limits:
+        given = merged({}, limits)
+        wanted = {key: given[key] for key in limits}
         run.append("amend", {"what": "budget", "target": "run", "value": wanted, "by": "user", "why": "flag"})
     if message is not None:
-        run.append("user.say", {"text": run.log.fit(message), "by": options.source})
+        run.append("user.say", {"text": run.log.fit(message), "by": source})
         run.log.sync()
 
 
@@ -252,9 +262,16 @@ def _resume_skill(
         refuse_changes(changes, folder.name)
     ref = resolve_model(said[0], source=said[1], skill=skill)
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in (start.get("inputs") or {}).items()}
-    model = open_for(catalog, ref, skill, str(start.get("goal") or ""), values)
+    cwd = Path.cwd() if options.model else Path(start["cwd"])
+    model = open_for(catalog, ref, skill, _goal(folder, start), values, cwd)
     run = reopen(world, catalog.project, folder, kit, rules_of(kit, options), "user", changes)
-    return _skill_session(run, catalog, resolved, ref, model)
+    return _skill_session(run, catalog, resolved, ref, model, cwd)
+
+
+def _goal(folder: Path, start: Mapping[str, Any]) -> str:
+    """The goal a run began with, kept in its first line or beside it."""
+    goal = start.get("goal") or ""
+    return goal if isinstance(goal, str) else (folder / "blobs" / goal["blob"]).read_bytes().decode("utf-8", "replace")
 
 
 def _resume_other(

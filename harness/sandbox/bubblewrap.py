@@ -6,7 +6,7 @@ Of two paths that lie within each other the longer one decides. Not a place that
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -24,24 +24,42 @@ class _Mount:
     kind: Kind
 
 
-def argv(cage: Cage, command: Sequence[str], seccomp_fd: int | None, machine: Facts | None = None) -> list[str]:
+def argv(
+    cage: Cage,
+    command: Sequence[str],
+    seccomp_fd: int | None,
+    machine: Facts | None = None,
+    files: Mapping[Path, int] | None = None,
+) -> list[str]:
     """`command` inside bubblewrap, its working directory the workspace.
 
     `seccomp_fd` is a descriptor that the process must inherit, the filter to read in it; None where there is none.
+    `files` are descriptors of files of the system that are copied into the cage, the others are mounted.
     Raises `HarnessError` where bubblewrap is not installed.
     """
     machine = machine or facts()
     if machine.bwrap is None:
         raise HarnessError("bubblewrap is not installed", "install the package bubblewrap")
-    mounts = _mounts(cage)
-    words = [str(machine.bwrap), *_namespaces(cage, machine), *_links(cage, mounts)]
+    mounts = _mounts(cage, files or {})
+    words = [str(machine.bwrap), *_namespaces(cage, machine)]
+    if mounts[0].path == "/":  # the workspace may be all there is; devices and processes are its own even so
+        words += _mount(mounts.pop(0))
+    else:
+        # files before any mount: nothing of the host can be there to be written over
+        words += [word for path, fd in (files or {}).items() for word in _file(path, fd)]
+        words += _links(cage, mounts)
+    words += "--dev", "/dev", "--proc", "/proc"
     for mount in mounts:
         words += _mount(mount)
-    for path in _sealed(mounts):
+    for path in _sealed(cage, mounts):
         words += "--remount-ro", path
     if seccomp_fd is not None:
         words += "--seccomp", str(seccomp_fd)
     return [*words, "--chdir", str(cage.workspace), "--", *command]
+
+
+def _file(path: Path, fd: int) -> list[str]:
+    return ["--perms", "0444", "--file", str(fd), str(path)]
 
 
 def _namespaces(cage: Cage, machine: Facts) -> list[str]:
@@ -50,14 +68,15 @@ def _namespaces(cage: Cage, machine: Facts) -> list[str]:
         words.append("--unshare-user")
     if cage.network != "host":
         words.append("--unshare-net")
-    return [*words, "--dev", "/dev", "--proc", "/proc"]
+    return words
 
 
-def _mounts(cage: Cage) -> list[_Mount]:
+def _mounts(cage: Cage, files: Collection[Path]) -> list[_Mount]:
     """What is mounted, parents first. Of two mounts on one path the later here wins."""
     chosen: dict[str, Kind] = {"/tmp": "temporary"}
     chosen[str(cage.workspace)] = "write" if cage.writable else "read"
-    for path in (*places.system(cage.network == "host"), *_existing(cage.protect)):
+    system = (path for path in places.system(cage.network == "host") if path not in files)
+    for path in (*system, *_existing(cage.protect)):
         chosen[str(path)] = "read"
     for path in _existing(cage.hide):
         chosen[str(path)] = "hide"
@@ -107,9 +126,10 @@ def _mount(mount: _Mount) -> list[str]:
     return ["--perms", "0555" if mount.kind == "hide" else "1777", "--tmpfs", path]
 
 
-def _sealed(mounts: list[_Mount]) -> list[str]:
+def _sealed(cage: Cage, mounts: list[_Mount]) -> list[str]:
     """Made read-only last, when every mount point in them exists."""
-    return [*(mount.path for mount in mounts if mount.kind == "hide" and Path(mount.path).is_dir()), "/"]
+    covers = [mount.path for mount in mounts if mount.kind == "hide" and Path(mount.path).is_dir()]
+    return covers if cage.workspace == Path("/") else [*covers, "/"]
 
 
 def _links(cage: Cage, mounts: list[_Mount]) -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import struct
+import sys
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -69,8 +70,12 @@ def buffer(data: bytes) -> ctypes.Array[ctypes.c_char]:
 
 
 def set_undumpable() -> None:
-    """Let no process without special rights read this one's memory, environment or descriptors. For good."""
-    _prctl(_SET_DUMPABLE, 0)
+    """Let no process without special rights read this one's memory, environment or descriptors. For good.
+
+    Without effect where the system has no such thing.
+    """
+    if sys.platform.startswith("linux"):
+        _prctl(_SET_DUMPABLE, 0)
 
 
 def no_new_privs() -> None:
@@ -79,7 +84,9 @@ def no_new_privs() -> None:
 
 
 def capabilities() -> int:
-    """The effective capabilities of the calling thread as a bit set."""
+    """The effective capabilities of the calling thread as a bit set; none where there are no such things."""
+    if not sys.platform.startswith("linux"):
+        return 0
     header, data = buffer(struct.pack("=Ii", _CAPABILITY_VERSION, 0)), buffer(bytes(24))
     _checked(_libc().capget(header, data))
     low, _, _, high, _, _ = struct.unpack("=6I", data.raw)

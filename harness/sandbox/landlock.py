@@ -180,10 +180,13 @@ class _Rules:
         for path in (*(path for path in cage.write if path.exists()), cage.scratch):
             self._add(self._open(path), write)
 
-    def _open(self, path: Path, flags: int = os.O_PATH) -> int:
-        """No link is followed: one that was put there since the path was resolved leads nowhere."""
+    def _open(self, path: Path, flags: int = 0) -> int:
+        """A descriptor to name the path by, or to list it with other flags.
+
+        No link is followed: one that was put there since the path was resolved leads nowhere.
+        """
         try:
-            return kernel.open_real(os.fsencode(path), flags)
+            return kernel.open_real(os.fsencode(path), flags or os.O_PATH)
         except OSError as error:
             error.filename = str(path)
             raise

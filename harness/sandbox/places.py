@@ -27,12 +27,19 @@ SEEN = (
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 PROC = ("/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/loadavg", "/proc/version")
 _MAX_LINKS = 40
+_SMALL = 64 << 10
 
 
 @cache
 def system(networked: bool) -> tuple[Path, ...]:
     """System and interpreter with all links followed, none inside another."""
     return tuple(outermost(path.resolve() for path in _named(networked)))
+
+
+@cache
+def small_files(networked: bool) -> tuple[Path, ...]:
+    """Those of the system's paths that are files, and cheaper to copy than to mount."""
+    return tuple(path for path in system(networked) if path.is_file() and path.stat().st_size <= _SMALL)
 
 
 @cache

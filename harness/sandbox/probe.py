@@ -22,8 +22,9 @@ from pathlib import Path
 
 from harness.errors import HarnessError
 from harness.events.io import IO
-from harness.sandbox import Cage, Level, Machine, Tested, acts, bubblewrap, landlock, seccomp
+from harness.sandbox import Cage, Level, Machine, Tested, acts, landlock, seccomp
 from harness.sandbox.facts import Facts
+from harness.sandbox.start import start
 
 ACTS = {
     1: "write in the workspace",
@@ -194,16 +195,9 @@ def _output(cage: Cage, facts: Facts, command: list[str]) -> bytes:
             childs.callback(os.close, writing)
             stdin = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
             childs.callback(os.close, stdin)
-            filters: list[int] = []
-            if cage.level == "full":
-                code = seccomp.program(facts.machine, networked=False)
-                filters = [seccomp.descriptor(code)] if code else []
-                command = bubblewrap.argv(cage, command, filters[0] if filters else None, facts)
-            for fd in filters:
-                childs.callback(os.close, fd)
             env = {"PATH": "/usr/bin:/bin", "HOME": str(cage.scratch), "TMPDIR": str(cage.scratch)}
-            files = (stdin, writing, writing, filters)
-            child = landlock.spawn(cage, lambda: IO().spawn(command, cage.workspace, env, *files), facts)
+            files = (stdin, writing, writing)
+            child = start(cage, command, lambda words, fds: IO().spawn(words, cage.workspace, env, *files, fds), facts)
         try:
             return _read(reading)
         finally:

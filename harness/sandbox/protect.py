@@ -129,8 +129,10 @@ class _Mender:
     def __init__(self, before: Snapshot) -> None:
         self.before = before
         self.place = before.keep / f"put-back-{secrets.token_hex(4)}"
-        self.place.mkdir(mode=0o700)
-        self.kept = open_folder(self.place, ())
+        self.kept = -1
+        with suppress(OSError):  # a tool may have filled the disk
+            self.place.mkdir(mode=0o700)
+            self.kept = open_folder(self.place, ())
         self.count = 0
         self.modes: dict[tuple[str, ...], int] = {}
 
@@ -138,7 +140,8 @@ class _Mender:
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.close(self.kept)
+        if self.kept >= 0:
+            os.close(self.kept)
         for parts, mode in sorted(self.modes.items(), reverse=True):  # last: nothing could be put into some of them
             with suppress(OSError):
                 folder = open_folder(self.before.workspace, parts)
@@ -149,11 +152,16 @@ class _Mender:
 
     def mend(self, path: str, what: What) -> Change:
         """Put one path back."""
-        full = self.before.workspace / path
+        full, parts, old = self.before.workspace / path, path.split("/"), self.before.entries.get(path)
         try:
-            return Change(full, what, *self._mend(path.split("/"), self.before.entries.get(path), what))
-        except OSError:
-            return Change(full, what, restored=False)
+            return Change(full, what, *self._mend(parts, old, what))
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                return Change(full, what, restored=False)
+        shutil.rmtree(self.place, ignore_errors=True)  # what was is worth more than what the tool made of it
+        with suppress(OSError):
+            return Change(full, what, self._mend(parts, old, "deleted")[0])
+        return Change(full, what, restored=False)
 
     def _mend(self, parts: list[str], old: Entry | None, what: What) -> tuple[bool, Path | None]:
         folder = self._parent(parts[:-1])
@@ -210,9 +218,7 @@ class _Mender:
             except PermissionError:  # a folder can only be moved by who may write it
                 open_up(folder, name)
                 os.rename(name, target, src_dir_fd=folder, dst_dir_fd=self.kept)
-        except OSError as error:
-            if error.errno != errno.EXDEV:
-                raise
+        except OSError:
             return self._copied(folder, name, target)
         return self.place / target
 
@@ -222,13 +228,15 @@ class _Mender:
         if data is None and is_folder(folder, name):
             shutil.rmtree(name, dir_fd=folder)
             return None
+        kept = None
+        if data is not None:
+            with suppress(OSError):
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+                with os.fdopen(os.open(target, flags, 0o600, dir_fd=self.kept), "wb") as file:
+                    file.write(data)
+                kept = self.place / target
         os.unlink(name, dir_fd=folder)
-        if data is None:
-            return None
-        fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=self.kept)
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
-        return self.place / target
+        return kept
 
 
 def is_folder(folder: int, name: str) -> bool:
@@ -237,10 +245,11 @@ def is_folder(folder: int, name: str) -> bool:
 
 
 def open_up(folder: int, name: str) -> None:
-    """Let the owner enter a folder again. A descriptor of it can be had without that right, and be changed by its path.
-
-    Nothing but a folder: a link is not followed.
-    """
+    """Let the owner enter a folder again; a link is not followed."""
+    if not hasattr(os, "O_PATH"):
+        os.chmod(name, 0o700, dir_fd=folder, follow_symlinks=False)
+        return
+    # a descriptor can be had without the right to enter, and what it names can be changed by its path
     fd = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     try:
         Path(f"/proc/self/fd/{fd}").chmod(0o700)

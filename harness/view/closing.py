@@ -117,7 +117,7 @@ def next_commands(tree: Tree, stop: str) -> list[str]:
         return [f"harness resume {name} -b {key}=N"]
     if stop in ("interrupted", "waiting", "stopped"):
         return [f"harness resume {name}"]
-    if stop in ("no-progress", "declined", "failed"):
+    if stop in ("no-progress", "declined", "failed") and (run.start.get("model") or {}).get("ref"):
         return [f"harness resume {name} MESSAGE", f"harness show {name}"]
     return [f"harness show {name}"]
 

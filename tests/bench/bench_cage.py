@@ -11,39 +11,30 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from harness.events.io import IO
-from harness.sandbox import LEVELS, Cage, Level, bubblewrap, kernel, landlock, probe, protect, seccomp
+from harness.sandbox import LEVELS, Cage, Level, kernel, probe, protect
 from harness.sandbox.facts import facts
+from harness.sandbox.start import start
 
 PROGRAM = "/bin/true"
 HELD_BYTES = 400 << 20
 GOALS: dict[str, str] = {"landlock": "≤ 1.7x", "full": "≤ 8x"}
 
 
-def start(cage: Cage) -> Callable[[], None]:
+def starting(cage: Cage) -> Callable[[], None]:
     """Start the program in a cage and wait for its end."""
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
 
-    def plain() -> subprocess.Popen[bytes]:
-        return IO().spawn([PROGRAM], cage.workspace, {}, null, null, null)
+    def spawn(words: Sequence[str], fds: Sequence[int]) -> subprocess.Popen[bytes]:
+        return IO().spawn(words, cage.workspace, {}, null, null, null, fds)
 
-    def wrapped() -> subprocess.Popen[bytes]:
-        code = seccomp.program(facts().machine, networked=False)
-        fds = [seccomp.descriptor(code)] if code else []
-        try:
-            words = bubblewrap.argv(cage, [PROGRAM], fds[0] if fds else None)
-            return IO().spawn(words, cage.workspace, {}, null, null, null, fds)
-        finally:
-            for fd in fds:
-                os.close(fd)
-
-    return lambda: landlock.spawn(cage, wrapped if cage.level == "full" else plain).wait() and None
+    return lambda: start(cage, [PROGRAM], spawn).wait() and None
 
 
 def measure(rounds: int, actions: dict[str, Callable[[], None]]) -> dict[str, list[float]]:
@@ -72,12 +63,12 @@ def cages(folder: Path) -> dict[str, Callable[[], None]]:
     for path in (*kept, folder / "work"):
         path.mkdir(parents=True, exist_ok=True)
     machine = probe.test_machine(facts(), folder)
-    made: dict[str, Callable[[], None]] = {"bare": start(Cage("none", workspace, folder / "work"))}
+    made: dict[str, Callable[[], None]] = {"bare": starting(Cage("none", workspace, folder / "work"))}
     levels: list[Level] = [level for level in LEVELS[1:] if machine.gives(level)]
     for level in levels:
-        made[level] = start(Cage(level, workspace, folder / "work", writable=True))
+        made[level] = starting(Cage(level, workspace, folder / "work", writable=True))
     if "full" in levels:
-        made["full, 4 protected names"] = start(Cage("full", workspace, folder / "work", True, protect=kept))
+        made["full, 4 protected names"] = starting(Cage("full", workspace, folder / "work", True, protect=kept))
     before = workspace, (workspace / "bin",), folder
     made["names before and after a call"] = lambda: protect.restore(protect.snapshot(*before)) and None
     return made

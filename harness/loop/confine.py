@@ -1,0 +1,163 @@
+"""How one attempt is confined: its level, what it may touch, what it is given, what is put back after it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from harness.events.io import IO
+from harness.events.state import Operation
+from harness.executor import Job
+from harness.loop.guard import Guard
+from harness.loop.run import Run
+from harness.policy import Level
+from harness.policy.hosts import Grant, hosts_of
+from harness.policy.settings import limits_of
+from harness.sandbox import Cage, bubblewrap, landlock, names, seccomp
+from harness.sandbox.protect import Change
+from harness.sandbox.proxy import BRIDGE, Proxy, bridged
+from harness.secrets import passed, placed, released
+from harness.tools import Tool
+
+DIRECT_SECONDS = 60.0
+UNSAID_SECONDS = 60.0
+TEST_SECONDS = 1800.0
+WRITES = ("write", "external", "money", "destructive")
+
+
+@dataclass(frozen=True, slots=True)
+class Confined:
+    """An attempt ready to start: the job with its variables, and the hooks that start it inside its cage."""
+
+    job: Job
+    wrap: Callable[[list[str]], list[str]]
+    start: Callable[[Callable[[], Any]], Any]
+    pass_fds: tuple[int, ...]
+    after: Callable[[], Aftermath]
+
+
+@dataclass(frozen=True, slots=True)
+class Aftermath:
+    """What an attempt left: protected names that were put back, and connections that were refused."""
+
+    changes: tuple[Change, ...] = ()
+    refused: tuple[str, ...] = ()
+
+
+def is_direct(op: Operation, tool: Tool) -> bool:
+    """Whether the attempt needs no shim: it reads, may be done twice, and is short."""
+    return op.effect == "read" and op.repeat == "pure" and tool.timeout <= DIRECT_SECONDS
+
+
+def seconds_of(run: Run, tool: Tool) -> float:
+    """The deadline of one attempt: the header's, else half an hour for a test runner, else the configured one."""
+    if tool.timeout != UNSAID_SECONDS:
+        return tool.timeout
+    guard = run.world.guard
+    return TEST_SECONDS if guard is not None and tool.name in guard.settings.tests else run.world.tool_timeout
+
+
+def variables(run: Run, tool: Tool) -> list[str]:
+    """The names of the plain variables and of the secrets that the tool gets."""
+    guard = run.world.guard
+    if guard is None:
+        return []
+    plain = passed(tool, guard.settings, guard.environ).variables
+    return sorted({*plain, *released(tool, guard.settings, guard.environ, run.project).values})
+
+
+@contextmanager
+def confined(run: Run, op: Operation, tool: Tool, job: Job, io: IO) -> Iterator[Confined]:
+    """Prepare the cage of one attempt, and take it down again. Raises OSError where that is not possible."""
+    guard, level = run.world.guard, cast(Level, op.level or "none")
+    if guard is None:
+        yield Confined(job, list, _here, (), Aftermath)
+        return
+    with ExitStack() as stack:
+        work = run.folder / "ops" / str(op.n) / str(op.attempt) / "work"
+        secret = released(tool, guard.settings, guard.environ, run.project).values
+        given = stack.enter_context(placed(tool, secret, work, io))
+        plain = passed(tool, guard.settings, guard.environ)
+        env = {**job.env, **plain.variables, **given}
+        values, known = run.values(tool.name, op.argv or ()), _hosts_env(plain.variables, secret)
+        grant = hosts_of(tool, values, known, guard.settings)
+        proxy = _proxy(grant, level, stack)
+        cage = cage_of(run, op, tool, level, grant, proxy, plain.readable)
+        job = replace(job, env=env, limits=cage.limits)
+        fenced = _is_fenced(cage)
+        if fenced:
+            guard.fence.enter(job.op_id, work.parent)
+        try:
+            yield _hooks(cage, job, guard, proxy, fenced, stack)
+        finally:
+            if fenced:
+                guard.fence.forget(job.op_id)
+
+
+def _hosts_env(plain: Mapping[str, str], secret: Mapping[str, Any]) -> dict[str, str]:
+    return {**plain, **{name: value.reveal() for name, value in secret.items()}}
+
+
+def _proxy(grant: Grant, level: Level, stack: ExitStack) -> Proxy | None:
+    if grant.network(level) != "proxy":
+        return None
+    folder = Path(tempfile.mkdtemp(prefix="harness-"))
+    stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    return stack.enter_context(Proxy(grant.allow, grant.private_ok, folder / "proxy"))
+
+
+def cage_of(
+    run: Run, op: Operation, tool: Tool, level: Level, grant: Grant, proxy: Proxy | None, more: Sequence[Path]
+) -> Cage:
+    """What this attempt may touch."""
+    guard, workspace = run.world.guard, run.project.resolve()
+    assert guard is not None
+    found = names.find(workspace, guard.fence.roots)
+    bridge = [BRIDGE] if proxy is not None else []
+    skill = [run.toolset.folder] if run.toolset.folder is not None else []
+    return Cage(
+        level=level, workspace=workspace, scratch=run.folder / "ops" / str(op.n) / str(op.attempt) / "work",
+        writable=op.effect in WRITES, protect=found.protect, hide=(*found.hide, *guard.hidden),
+        read=tuple(p.resolve() for p in (tool.path.parent, *skill, *run.family(), *guard.readable, *more, *bridge)),
+        network=grant.network(level), proxy=proxy.path if proxy is not None else None,
+        limits=limits_of(tool, guard.settings),
+    )  # fmt: skip
+
+
+def _is_fenced(cage: Cage) -> bool:
+    """Whether the kernel would let the call write protected names: all calls below landlock, and every writer."""
+    return cage.writable or cage.level in ("none", "limits")
+
+
+def _here(start: Callable[[], Any]) -> Any:
+    return start()
+
+
+def _hooks(cage: Cage, job: Job, guard: Guard, proxy: Proxy | None, fenced: bool, stack: ExitStack) -> Confined:
+    fds: tuple[int, ...] = ()
+    code = seccomp.program(guard.facts.machine, cage.network != "off") if cage.level == "full" else None
+    if code is not None:
+        fd = seccomp.descriptor(code)
+        stack.callback(os.close, fd)
+        fds = (fd,)
+
+    def wrap(argv: list[str]) -> list[str]:
+        if cage.level != "full":
+            return argv
+        inside = bridged(argv, proxy.path) if proxy is not None else argv
+        return bubblewrap.argv(cage, inside, fds[0] if fds else None, guard.facts)
+
+    def start(spawn: Callable[[], Any]) -> Any:
+        return landlock.spawn(cage, spawn, guard.facts)
+
+    def after() -> Aftermath:
+        changes = guard.fence.leave(job.op_id) if fenced else []
+        return Aftermath(tuple(changes), tuple(proxy.refused) if proxy is not None else ())
+
+    return Confined(job, wrap, start, fds, after)

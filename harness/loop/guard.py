@@ -1,0 +1,52 @@
+"""What settings and machine come to: the level of a call, and what no tool may read. Starts nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.loop.fence import Fence
+from harness.policy import LEVELS, Level
+from harness.policy.settings import Settings
+from harness.sandbox import Machine
+from harness.sandbox.choose import Call, Choice, Refusal, level_for
+from harness.sandbox.facts import Facts
+from harness.secrets import released, store
+from harness.tools import Tool
+
+
+@dataclass(slots=True)
+class Guard:
+    """What the person's settings and this machine come to, for a run and its children.
+
+    `least` is what `--sandbox` asks for. `readable` are files and folders that the person named as inputs. `hidden`
+    are folders that no tool reads: other runs, settings, secrets.
+    """
+
+    settings: Settings
+    machine: Machine
+    facts: Facts
+    fence: Fence
+    least: Level = "none"
+    trusted: bool = True
+    environ: Mapping[str, str] = field(default_factory=dict)
+    hidden: tuple[Path, ...] = ()
+    readable: tuple[Path, ...] = ()
+
+    def level(self, tool: Tool, effect: str) -> Choice | Refusal:
+        """The level a call of this effect gets here, or why it may not run at all."""
+        secret = bool(released(tool, self.settings, self.environ, self.fence.workspace).values)
+        call = Call(tool.name, effect, bool(tool.net), secret, self.trusted)
+        least = max(self.least, self.settings.floor, key=rank)
+        return level_for(call, self.machine, self.settings.require, self.settings.unconfined.get(tool.name, ""), least)
+
+
+def rank(level: Level) -> int:
+    """How strong a level is; weakest first."""
+    return LEVELS.index(level)
+
+
+def hidden_folders(environ: Mapping[str, str], runs: Path, config: Path, state: Path) -> tuple[Path, ...]:
+    """What no tool reads: other runs, the person's settings and their secrets."""
+    return tuple(path.resolve() for path in (runs, config, state, store(environ)))

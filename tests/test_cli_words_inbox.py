@@ -1,0 +1,303 @@
+"""A person's word: who is asked, who cannot be, and what a word from another process does."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.command import COMMAND, AtTerminal, events, harness, newest
+from tests.run_files import add_pipeline, add_skill, calls, finish, make_project, script
+
+WANTED = (calls(["act", "--x", "a"], ["act", "--x", "b"], ["act", "--x", "c"]), finish("acted"))
+ONE = (calls(["act", "--x", "a"]), finish("acted"))
+RUN = ("run", "work", "do", "it", "-m")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return make_project(tmp_path / "p")
+
+
+@pytest.fixture
+def terminals() -> Iterator[list[AtTerminal]]:
+    opened: list[AtTerminal] = []
+    yield opened
+    for one in opened:
+        one.kill()
+
+
+def at_terminal(opened: list[AtTerminal], project: Path, *arguments: str, **env: str) -> AtTerminal:
+    opened.append(AtTerminal(*COMMAND, *arguments, cwd=project, **env))
+    return opened[-1]
+
+
+def parked(project: Path, *replies: object, skill: str = "work") -> Path:
+    """A run that waits for a person."""
+    done = harness("run", skill, "do it", "-m", script(project, *replies), cwd=project)  # type: ignore[arg-type]
+    assert done.returncode in (5, 10), done.stderr
+    return newest(project)
+
+
+def digest(run: Path, op: int = 1) -> str:
+    return next(str(e["data"]["digest"]) for e in events(run, "decide") if e["op"] == op)
+
+
+def ledger(project: Path) -> list[str]:
+    return (project / "ledger").read_text().split() if (project / "ledger").exists() else []
+
+
+def test_case_6_without_a_terminal_it_parks_with_the_line_to_type(project: Path) -> None:
+    done = harness(*RUN, script(project, *ONE), cwd=project)
+    run = newest(project)
+    line = f"  next: harness approve {run.name[-8:][:4]} 1 --digest {digest(run)[:8]}"
+    assert done.returncode == 5 and line in done.stderr.splitlines() and not ledger(project)
+
+
+@pytest.mark.parametrize(("option", "env"), [((), {"CI": "1"}), (("--no-input",), {})])
+def test_case_6_ci_and_no_input_never_ask_at_a_terminal(
+    project: Path, terminals: list[AtTerminal], option: tuple[str, ...], env: dict[str, str]
+) -> None:
+    code, seen = at_terminal(terminals, project, *RUN, script(project, *ONE), *option, **env).end()
+    assert code == 5 and "harness approve" in seen and "wants to act" not in seen
+
+
+def test_case_6_a_background_job_of_a_terminal_parks_and_is_not_stopped(
+    project: Path, terminals: list[AtTerminal]
+) -> None:
+    line = f'set -m; "{sys.executable}" -m harness run work x -m {script(project, *ONE)} & wait $!; echo "code=$?"'
+    terminals.append(AtTerminal("bash", "-c", line, cwd=project))
+    _, seen = terminals[0].end()
+    assert "code=5" in seen and "harness approve" in seen and "wants to act" not in seen
+
+
+def test_case_7_a_wrong_digest_is_5_last_is_2_and_the_right_one_is_recorded(project: Path) -> None:
+    run = parked(project, *ONE)
+    before = (run / "events.jsonl").read_bytes()
+    for wrong in ("00000000", digest(run)[:7], digest(run)[:-1] + "z"):
+        done = harness("approve", run.name, "--digest", wrong, cwd=project)
+        assert done.returncode == 5 and digest(run) in done.stderr
+    for command in ("approve", "deny", "answer"):
+        done = harness(command, "last", *(["x"] if command == "answer" else []), cwd=project)
+        assert done.returncode == 2 and "never 'last'" in done.stderr
+    assert harness("approve", run.name, cwd=project).returncode == 5, "nobody saw the call"
+    assert not list((run / "inbox").iterdir())
+    done = harness("approve", run.name[-8:], "1", "--digest", digest(run)[:8], cwd=project)
+    assert (done.returncode, done.stdout) == (0, "") and f"approved #1; go on: harness resume {run.name}" in done.stderr
+    [message] = [json.loads(path.read_text()) for path in (run / "inbox").iterdir()]
+    assert (message["kind"], message["op"], message["digest"]) == ("approve", 1, digest(run))
+    assert (run / "events.jsonl").read_bytes() == before and not ledger(project), "only the run's owner writes and acts"
+    assert harness("resume", run.name, cwd=project).stdout == "acted\n" and ledger(project) == ["a"]
+    by = [event["data"].get("by", "") for event in events(run, "decide")]
+    assert by[1].startswith("user:") and not list((run / "inbox").iterdir())
+
+
+def test_case_7_resume_goes_on_here_with_the_answer_on_stdout(project: Path) -> None:
+    run = parked(project, *ONE)
+    done = harness("approve", run.name, "--digest", digest(run), "--resume", cwd=project)
+    assert (done.returncode, done.stdout, ledger(project)) == (0, "acted\n", ["a"])
+    again = harness("approve", run.name, "--digest", digest(run), cwd=project)
+    assert again.returncode == 2 and "waits for no approval" in again.stderr
+
+
+def test_case_7_one_of_three_runs_once_parks_again_and_the_others_keep_their_numbers(project: Path) -> None:
+    run = parked(project, *WANTED)
+    several = harness("approve", run.name, "--digest", digest(run, 2), cwd=project)
+    assert several.returncode == 2 and "#1 #2 #3" in several.stderr and "name one of them" in several.stderr
+    done = harness("approve", run.name, "2", "--digest", digest(run, 2), "--json", cwd=project)
+    assert json.loads(done.stdout)["waiting"] == [1, 3]
+    again = harness("resume", run.name, "--json", cwd=project)
+    assert again.returncode == 5 and json.loads(again.stdout)["waiting"] == [1, 3] and ledger(project) == ["b"]
+    assert harness("deny", run.name, "1", "--why", "not on prod", cwd=project).returncode == 0
+    done = harness("approve", run.name, "3", "--digest", digest(run, 3), "--resume", cwd=project)
+    assert (done.returncode, done.stdout, ledger(project)) == (0, "acted\n", ["b", "c"])
+    assert any("not on prod" in str(event["data"].get("reasons")) for event in events(run, "decide"))
+    assert [event["op"] for event in events(run, "tool.start")] == [2, 3]
+
+
+def test_case_7_a_prompt_closes_when_the_word_comes_from_another_process(
+    project: Path, terminals: list[AtTerminal]
+) -> None:
+    waiting = at_terminal(terminals, project, *RUN, script(project, *ONE))
+    waiting.until("[n] no")
+    run = newest(project)
+    assert harness("approve", run.name, "--digest", digest(run), cwd=project).returncode == 0
+    code, seen = waiting.end()
+    assert code == 0 and "#1 approved elsewhere by " in seen and "acted" in seen and ledger(project) == ["a"]
+    assert len(events(run, "tool.start")) == 1
+
+
+def test_at_a_terminal_each_is_asked_in_turn_and_runs_as_it_was_answered(
+    project: Path, terminals: list[AtTerminal]
+) -> None:
+    asked = at_terminal(terminals, project, *RUN, script(project, *WANTED))
+    asked.until("1 of 3")
+    asked.keys("y")
+    asked.until("2 of 3")
+    asked.keys("n")
+    asked.until("why")
+    asked.keys("too early\r", after=0.1)
+    asked.until("3 of 3")
+    asked.keys("y")
+    code, _ = asked.end()
+    assert code == 0 and sorted(ledger(project)) == ["a", "c"]
+    assert [e["data"]["via"] for e in events(newest(project), "decide") if "via" in e["data"]] == ["prompt"] * 3
+
+
+def test_approve_without_a_number_asks_for_each_at_a_terminal(project: Path, terminals: list[AtTerminal]) -> None:
+    run = parked(project, *WANTED)
+    asked = at_terminal(terminals, project, "approve", run.name, "--resume")
+    seen = asked.until("1 of 3")
+    assert str(project / "bin/act") in seen and digest(run)[:8] in seen and "EXTERNAL" in seen
+    asked.keys("e")
+    asked.until("# @describe act something")
+    asked.keys("y")
+    asked.until("2 of 3")
+    asked.keys("y")
+    asked.until("3 of 3")
+    asked.keys("\r")
+    code, seen = asked.end()
+    assert code == 0 and sorted(ledger(project)) == ["a", "b"] and "acted" in seen
+
+
+def test_a_person_who_says_nothing_changes_nothing(project: Path, terminals: list[AtTerminal]) -> None:
+    run = parked(project, *ONE)
+    asked = at_terminal(terminals, project, "approve", run.name)
+    asked.until("[n] no")
+    asked.keys("q")
+    code, _ = asked.end()
+    assert code == 5 and not list((run / "inbox").iterdir())
+
+
+def test_answer_needs_a_text_and_takes_the_number_only_where_it_waits(project: Path) -> None:
+    question = (calls({"ask": "which cluster"}), finish("done", expect={"contains": ["9 pods"]}))
+    run = parked(project, *question)
+    for empty in ([], [" "]):
+        done = harness("answer", run.name, *empty, cwd=project)
+        assert done.returncode == 10 and "answer" in done.stderr and not list((run / "inbox").iterdir())
+    assert harness("approve", run.name, cwd=project).returncode == 2, "a question is no call"
+    assert harness("answer", run.name, "9", "pods", cwd=project).returncode == 0
+    assert harness("resume", run.name, cwd=project).stdout == "done\n"
+    [said] = events(run, "user.say")
+    assert said["data"]["text"] == "9 pods" and said["data"]["answers"] == 1 and said["data"]["by"].startswith("user:")
+
+
+def test_an_answer_from_a_pipe_counts_as_input(project: Path) -> None:
+    run = parked(project, calls({"ask": "which"}), finish("done"))
+    done = harness("answer", run.name, "1", "-", "--resume", cwd=project, stdin="the EU cluster\n")
+    assert (done.returncode, done.stdout) == (0, "done\n")
+    [said] = events(run, "user.say")
+    assert (said["data"]["text"], said["data"]["by"]) == ("the EU cluster", "input")
+
+
+def test_answer_without_a_text_asks_at_a_terminal(project: Path, terminals: list[AtTerminal]) -> None:
+    run = parked(project, calls({"ask": {"question": "which \x1b[2J one", "options": ["pods", "nodes"]}}), finish("ok"))
+    asked = at_terminal(terminals, project, "answer", run.name, "--resume")
+    seen = asked.until("2  nodes")
+    assert "\x1b[2J" not in seen and r"which \x1b[2J one" in seen
+    asked.keys("2\r")
+    code, _ = asked.end()
+    assert code == 0 and events(run, "user.say")[0]["data"]["text"] == "nodes"
+
+
+def test_case_13_a_call_that_waits_in_a_grandchild_is_found_from_the_top(project: Path) -> None:
+    add_pipeline(project, "outer", "  s: {run: [inner]}\n")
+    add_pipeline(project, "inner", "  s: {run: [act, --x, deep]}\n")
+    add_skill(project, "deep", "outer")
+    top = parked(project, calls(["outer"]), finish("all done"), skill="deep")
+    shown = harness("show", top.name, "--json", cwd=project)
+    assert json.loads(shown.stdout)["stop"] == "needs-approval"
+    refused = harness("approve", top.name, cwd=project)
+    assert refused.returncode == 5 and "--digest " in refused.stderr
+    fix = refused.stderr.rsplit("fix: ", 1)[1].split()
+    done = harness(*fix[1:], cwd=project)
+    assert done.returncode == 0 and f"harness resume {top.name}" in done.stderr
+    assert harness("resume", top.name, cwd=project).stdout == "all done\n" and ledger(project) == ["deep"]
+    below = harness("resume", fix[2], cwd=project)
+    assert below.returncode == 2 and "is part of the run" in below.stderr
+
+
+def test_a_word_for_what_waits_no_more_is_2(project: Path) -> None:
+    assert harness(*RUN, script(project, finish("x")), cwd=project).returncode == 0
+    run = newest(project)
+    for command in (["approve", run.name], ["approve", run.name, "7"], ["deny", run.name], ["answer", run.name, "x"]):
+        done = harness(*command, cwd=project)
+        assert done.returncode == 2 and "waits for no" in done.stderr and f"harness show {run.name}" in done.stderr
+
+
+def test_what_was_approved_and_then_changed_is_asked_again(project: Path) -> None:
+    run = parked(project, *ONE)
+    assert harness("approve", run.name, "--digest", digest(run), cwd=project).returncode == 0
+    tool = project / "bin/act"
+    tool.write_text(tool.read_text().replace("acted", "did"))
+    refused = harness("resume", run.name, cwd=project)
+    assert refused.returncode == 2 and "tool act: " in refused.stderr and "--accept-changes" in refused.stderr
+    done = harness("resume", run.name, "--accept-changes", cwd=project)
+    assert done.returncode == 5 and not ledger(project), "the approval was for other bytes"
+
+
+def test_allow_lets_one_call_pass_and_never_money(project: Path) -> None:
+    model = script(project, *WANTED[:1], finish("x"))
+    one = harness(*RUN, model, "--allow", "act --x=b", "--json", cwd=project)
+    assert json.loads(one.stdout)["waiting"] == [1, 3] and ledger(project) == ["b"]
+    assert harness(*RUN, model, "--allow", "act", cwd=project).returncode == 0 and len(ledger(project)) == 4
+    money = script(project, calls(["pay", "--x", "5"]), finish("x"))
+    assert harness(*RUN, money, "--allow", "pay --x=5", cwd=project).returncode == 5
+    assert not (project / "paid").exists()
+    free = script(project, calls(["bare", "a", "b"]), finish("x"))
+    for given, code in (("bare", 5), ("bare a", 5), ("bare b a", 5), ("bare a b", 0)):
+        assert harness(*RUN, free, "--allow", given, cwd=project).returncode == code, given
+    assert (project / "bare.log").read_text() == "a b\n"
+
+
+@pytest.mark.parametrize(
+    ("option", "given", "words"),
+    [
+        ("--allow", "atc", "near: act"),
+        ("--deny", "lok", "near: look"),
+        ("--allow", "act --y=1", "no option of act"),
+        ("--allow", "act 'x", "No closing quotation"),
+        ("--allow", "", "names no tool"),
+    ],
+)
+def test_a_rule_for_what_is_not_there_is_2_with_the_nearest(
+    project: Path, option: str, given: str, words: str
+) -> None:  # fmt: skip
+    done = harness(*RUN, script(project, finish("x")), option, given, cwd=project)
+    assert done.returncode == 2 and words in done.stderr.splitlines()[0] and "fix: " in done.stderr
+    assert not (project / ".harness/runs").exists()
+
+
+def test_a_denied_tool_is_refused_and_the_run_goes_on(project: Path) -> None:
+    done = harness(*RUN, script(project, calls(["look"]), finish("x")), "--deny", "look", cwd=project)
+    assert done.returncode == 0 and "look #1 refused DENIED --deny look" in done.stderr
+    assert not events(newest(project), "tool.start")
+
+
+def test_case_14_a_tool_by_hand_is_gated_and_prints_its_own_stdout(project: Path) -> None:
+    denied = harness("tools", "run", "--deny", "look", "look", cwd=project)
+    assert (denied.returncode, denied.stdout) == (7, "")
+    asks = harness("tools", "run", "act", "--x", "z", cwd=project)
+    assert (asks.returncode, asks.stdout) == (5, "") and "harness approve" in asks.stderr and not ledger(project)
+    run = newest(project)
+    done = harness("approve", run.name, "--digest", digest(run), "--resume", cwd=project)
+    assert (done.returncode, done.stdout, ledger(project)) == (0, "acted on z\n", ["z"])
+    good = harness("tools", "run", "look", "--x", "2", cwd=project)
+    assert (good.returncode, good.stdout) == (0, "looked at 2\n")
+    assert json.loads(harness("show", "--json", cwd=project).stdout)["steps"][0]["state"] == "ok"
+
+
+def test_the_prompt_of_a_pipe_at_the_same_terminal_does_not_read_the_pipe(
+    project: Path, terminals: list[AtTerminal]
+) -> None:
+    line = f'printf yyyy | "{sys.executable}" -m harness run work - -m {script(project, *ONE)} > out'
+    terminals.append(AtTerminal("bash", "-c", line, cwd=project))
+    terminals[0].until("[n] no")
+    terminals[0].keys("n")
+    terminals[0].until("why")
+    terminals[0].keys("\r", after=0.1)
+    terminals[0].end()
+    assert not ledger(project) and (project / "out").read_text() == "acted\n"
