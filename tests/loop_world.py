@@ -120,7 +120,9 @@ class Ran:
             data = event["data"]
             for one in data.get("calls") or ():
                 found[one["op"]] = str((one.get("arguments") or {}).get("tool") or one["verb"])
-            name = (data.get("call") or {}).get("tool") or (data.get("tool") if event["kind"] == "tool.start" else None)
+            name = (data.get("call") or {}).get("tool")
+            if event["kind"] == "tool.start":
+                name = data.get("tool") or name
             if name:
                 found[event["op"]] = str(name)
         return found

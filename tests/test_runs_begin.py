@@ -13,7 +13,7 @@ from harness.errors import BusyError, HarnessError, JournalError
 from harness.events.fold import fold
 from harness.events.io import IO
 from harness.events.log import follow
-from harness.graph.fresh import is_fresh
+from harness.graph.fresh import Ground, is_fresh
 from harness.loop.run import Run
 from harness.models import Prompt, Said
 from harness.models.body import encode_turn
@@ -25,7 +25,7 @@ from harness.runs.session import resume
 from tests import journal_invariants as must
 from tests.journal_disk import Recorder
 from tests.journal_lines import NoSync
-from tests.journal_site import ASKING, BODIES, PLAIN, Site, make_site, started
+from tests.journal_site import ASKING, PLAIN, Site, make_site, started
 
 
 def passed(site: Site, runs: Path, io: IO | None = None) -> Path:
@@ -83,7 +83,7 @@ def test_cost_a_reply_with_one_call_is_five_lines_and_nine_hundred_bytes(tmp_pat
     turn = range(begin_at, end_at)
     assert [events[i]["kind"] for i in turn] == ["model.start", "model.reply", "decide", "tool.start", "tool.end"]
     reply, decide, start, end = (events[i]["data"] for i in turn[1:])
-    payload = [reply["content"], reply["calls"], decide["argv"], start["needs"], end["out"]]
+    payload = [reply["content"], reply["calls"], reply["usage"], decide["argv"], start["needs"], end["out"]]
     beyond = sum(len(lines[i]) for i in turn) - sum(len(_json(part)) for part in payload)
     assert beyond <= 900
 
@@ -193,13 +193,13 @@ def test_case_44_after_a_resume_the_earlier_turns_are_the_same_bytes(tmp_path: P
 
 def test_case_39_what_had_expired_stays_expired_when_the_wall_steps_back(tmp_path: Path) -> None:
     expiring = "#!/bin/sh\n# @describe Shows alpha\n# @meta effect read\n# @meta ttl 120\necho alpha\n"
-    assert "alpha" in BODIES
     site = make_site(tmp_path / "project", PLAIN, bodies={"alpha": expiring})
     folder = passed(site, tmp_path / "runs")
     world = site.world(NoSync(), tmp_path / "runs")
 
     def fresh(run: Run) -> bool:
-        return is_fresh(run.ground(), run.state.slots[("alpha",)])
+        now = Ground(run.state, max(run.log.now(), run.state.at), run.changed, run.values)
+        return is_fresh(now, run.state.slots[("alpha",)])
 
     run = site.reopen(world, folder)
     assert fresh(run)

@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from harness.events.line import at_seconds
-from harness.events.receipt import argv_of, file_receipt, slot_of
+from harness.events.receipt import argv_of, file_receipt, pinned_mark, slot_of
 from harness.events.state import Operation, State
 
 Event = dict[str, Any]
 MONEY = 1_000_000_000
-MARK = 16
 UNSETTLED = frozenset({"cut", "timeout", "cancelled", "protocol", "refusal", "length"})
 """Reasons of a failed request that may have cost something: without figures it counts as what was reserved for it."""
 
@@ -60,7 +59,6 @@ def _is_persons(kind: str, data: dict[str, Any]) -> bool:
 
 def _run_start(state: State, data: dict[str, Any], _: int) -> None:
     state.start, state.status = data, "open"
-    state.pins = dict((data.get("digests") or {}).get("tools") or {})
     state.budget, state.inputs = dict(data.get("budget") or {}), dict(data.get("inputs") or {})
     state.model = (data.get("model") or {}).get("ref", "")
 
@@ -192,9 +190,9 @@ def _open_decided(state: State, n: int, data: dict[str, Any]) -> Operation:
 def _tool_start(state: State, data: dict[str, Any], n: int) -> None:
     op = state.ops[n]
     op.attempt, op.attempt_open, op.attempt_epoch = data.get("try", 1), True, state.epoch
-    op.role, op.child, op.file = data.get("role", "call"), data.get("child"), data.get("file", "")
+    op.role, op.child = data.get("role", "call"), data.get("child")
     op.tool, op.level = data.get("tool", op.tool), data.get("level", op.level)
-    op.file = op.file or state.pins.get(op.tool, "")[:MARK]
+    op.file = data["file"] if "file" in data else pinned_mark(state, op.tool)
     op.needs = tuple(data.get("needs") or ())
     op.started_at = state.at
 
@@ -268,9 +266,7 @@ def _resume(state: State, data: dict[str, Any], _: int) -> None:
         state.strikes = state.finishes = 0
     state.status, state.park, state.end = "open", None, None
     for change in data.get("changes") or ():
-        name = str(change.get("what", "")).removeprefix("tool ")
-        state.stale.update(state.by_tool.get(name, ()))
-        state.pins[name] = str(change.get("to", ""))
+        state.stale.update(state.by_tool.get(str(change.get("what", "")).removeprefix("tool "), ()))
 
 
 def _amend(state: State, data: dict[str, Any], _: int) -> None:

@@ -23,6 +23,12 @@ def argv_of(value: object) -> tuple[str, ...]:
     return tuple(value) if isinstance(value, list) else ()
 
 
+def pinned_mark(state: State, tool: str) -> str:
+    """A tool's file as the run pinned it, 16 hex digits; an attempt tells its own only where it differs."""
+    pins: dict[str, str] = (state.start.get("digests") or {}).get("tools") or {}
+    return pins.get(tool, "")[:16]
+
+
 def file_receipt(state: State, op: Operation, data: dict[str, Any]) -> None:
     """Keep what the operation proves, by the data of its `tool.end`, and note whether it brought anything new."""
     receipt = _receipt(state, op, data)

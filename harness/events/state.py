@@ -122,7 +122,6 @@ class State:
     ended: dict[str, int] = field(default_factory=dict)
     seen: set[tuple[Slot, str]] = field(default_factory=set)
     stale: set[Slot] = field(default_factory=set)
-    pins: dict[str, str] = field(default_factory=dict)
     strikes: int = 0
     progress: bool = False
     finishes: int = 0

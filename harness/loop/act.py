@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from harness.errors import HarnessError
+from harness.events.receipt import pinned_mark
 from harness.events.state import Operation
 from harness.executor import Attempt, Job, Outcome, cut, environment, not_started, prepare, run_shim
 from harness.executor import run as execute
@@ -120,8 +121,8 @@ class Crew:
         data["level"] = level_now(run, op, tool)
         if op.digest:
             data["digest"] = op.digest
-        if tool is not None and not run.is_pinned(tool):
-            data["file"] = run.tool_mark(tool)
+        if tool is not None and (mark := run.tool_mark(tool)) != pinned_mark(run.state, op.tool):
+            data["file"] = mark
         if needs:
             data["needs"] = list(needs)
         if is_child(run, op):

@@ -226,11 +226,6 @@ class Run:
         """A tool's file as receipts remember it: 16 hex digits; empty when it cannot be read."""
         return (self.file_digest(str(tool.path)) or "")[:16]
 
-    def is_pinned(self, tool: Tool) -> bool:
-        """Whether the tool's file is the one that the run pinned."""
-        pin = self.state.pins.get(tool.name, "")
-        return bool(pin) and pin.startswith(self.tool_mark(tool) or "-")
-
     def tool_digest(self, tool: Tool) -> str:
         try:
             return digest(tool.path)

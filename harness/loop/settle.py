@@ -35,6 +35,9 @@ def settle(crew: Crew) -> Stop | None:
         if not is_child(run, op):
             _cut(run, op)
     crew.go_on([op for op in left if is_child(run, op)])
+    for op in [op for op in run.state.open_ops.values() if op.role == "verify" and op.verdict == "allow"]:
+        if not op.attempt_open:  # it was allowed and never started: the answer is judged anew
+            _record(run, op, "not-started")
     if not _unsettled(run):
         return None
     crew.wait()
@@ -55,6 +58,11 @@ def _cut(run: Run, op: Operation) -> None:
     """Nothing of the old attempt may live on beside a new one; of one with an effect nothing is touched."""
     if is_harmless(op) or op.role == "verify":
         kill_tree(f"{run.name}/{op.n}")
+    _record(run, op, "cut")
+
+
+def _record(run: Run, op: Operation, outcome: str) -> None:
     data: dict[str, Any] = {"try": op.attempt} if op.attempt > 1 else {}
-    data |= {"outcome": "cut", "exit": None, "ms": 0, "out": "", "result": "", "why": "the harness ended before it did"}
+    why = "the harness ended before it did"
+    data |= {"outcome": outcome, "exit": None, "ms": 0, "out": "", "result": "", "why": why}
     run.append("tool.end", data, op.n)
