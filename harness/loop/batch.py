@@ -47,7 +47,7 @@ def start_allowed(crew: Crew) -> bool:
 
 def _is_weaker(now: str, decided: str) -> bool:
     """Whether the confinement it would get is less than what was decided: no level falls silently."""
-    return bool(decided) and (not now or LEVELS.index(cast(Level, now)) < LEVELS.index(cast(Level, decided)))
+    return LEVELS.index(cast(Level, now or "none")) < LEVELS.index(cast(Level, decided or "none"))
 
 
 def _checked(run: Run, op: Operation) -> tuple[int, ...] | None:
