@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from harness.cli.guarding import confinement_notices, make_guard
 from harness.cli.options import Globals
 from harness.cli.outcome import check_out, finish, unfinished, write_out
 from harness.cli.output import flags
@@ -44,6 +45,7 @@ class Driver:
     cancel: Cancel
     view: Any
     terminal: Any = None
+    sandbox: str | None = None
 
     def world(self) -> World:
         """What the run acts through. Views hear of its events; questions go to the terminal if there is one."""
@@ -54,6 +56,7 @@ class Driver:
         world.delta, world.history = self.view.delta, self.view.history
         world.parallel = int(self.at.config.value("parallel"))
         world.tool_timeout = float(self.at.config.value("tool_timeout"))
+        world.guard = make_guard(self.at, self.sandbox)
         world.tools_path = tuple(str(p) for p in self.at.config.value("tools.path"))
         return world
 
@@ -85,12 +88,14 @@ class Driver:
             self.view.notice(KILLING)
 
 
-def drive(said: Globals, at: Place, begin: Callable[[World], Session], out_file: str | None = None) -> int:
+def drive(
+    said: Globals, at: Place, begin: Callable[[World], Session], out_file: str | None = None, sandbox: str | None = None
+) -> int:
     """Begin a run, drive it until it stops, print what it found, return its exit code."""
     said.frame = unfinished()
     check_out(out_file)
     mode = current(flags(said))
-    driver = Driver(said, at, mode, Cancel(), make_view(said, at, mode))
+    driver = Driver(said, at, mode, Cancel(), make_view(said, at, mode), sandbox=sandbox)
     session: Session | None = None
     with Signals(driver):
         try:
@@ -151,6 +156,8 @@ def session_notices(session: Session) -> list[str]:
     found = [f"warning: {text}" for text in session.warnings]
     if session.run.state.start.get("by") == "input":
         found.append("the goal was read from a file or a pipe: it counts as input, not as your words")
+    if session.run.world.guard is not None:
+        found += confinement_notices(session.run.world.guard)
     if session.model is not None and session.skill is not None:
         why = session.model.source
         if why == "auto":

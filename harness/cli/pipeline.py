@@ -11,7 +11,7 @@ from harness.cli.driving import drive, options_of
 from harness.cli.options import globals_of, manual
 from harness.cli.output import print_findings
 from harness.cli.place import catalog, place
-from harness.cli.run import Allow, Budget, Deny, ModelName, Out
+from harness.cli.run import Allow, Budget, Deny, ModelName, Out, Sandbox
 from harness.errors import Finding, HarnessError
 from harness.graph import Graph, Need
 from harness.graph.draw import layers, mermaid
@@ -42,6 +42,7 @@ def pipeline(
     out: Out = None,
     allow: Allow = None,
     deny: Deny = None,
+    sandbox: Sandbox = None,
 ) -> int:
     """Run a graph of commands, each stage as soon as what it needs has ended."""
     said, path = globals_of(ctx), Path(file)
@@ -57,7 +58,7 @@ def pipeline(
         stages = load_pipeline(found, path)[2]
         return _print_graph(stages, draw)
     options = options_of(said, model, budget, allow or (), deny or (), at)
-    return drive(said, at, lambda world: start_pipeline(world, found, path, words or (), options), out)
+    return drive(said, at, lambda world: start_pipeline(world, found, path, words or (), options), out, sandbox)
 
 
 def _tool(path: Path) -> Tool:

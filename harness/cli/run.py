@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -21,6 +22,7 @@ Budget = Annotated[str | None, typer.Option("-b", "--budget", metavar="K=V", hel
 Out = Annotated[str | None, typer.Option("-o", metavar="FILE", help="put the accepted answer into FILE")]
 Allow = Annotated[list[str] | None, typer.Option("--allow", metavar="CALL", help="allow 'TOOL --opt=value' this run")]
 Deny = Annotated[list[str] | None, typer.Option("--deny", metavar="TOOL", help="deny a tool in this run")]
+Sandbox = Annotated[str | None, typer.Option("--sandbox", metavar="LEVEL", help="at least: landlock or full")]
 CODES = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 75, 124, 130)
 
 
@@ -41,6 +43,7 @@ def run(
     out: Out = None,
     allow: Allow = None,
     deny: Deny = None,
+    sandbox: Sandbox = None,
 ) -> int:
     """Run a skill until its answer is accepted, it waits for somebody, or a limit stops it."""
     said, pipe = globals_of(ctx), Pipe()
@@ -49,7 +52,8 @@ def run(
     at = place(said)
     options = options_of(said, model, budget, allow or (), deny or (), at, words=words)
     text = words.text if words else ""
-    return drive(said, at, lambda world: start_skill(world, catalog(at), skill, text, pairs, options), out)
+    begin = partial(start_skill, catalog=catalog(at), name=skill, goal=text, given=pairs, options=options)
+    return drive(said, at, begin, out, sandbox)
 
 
 @manual(
@@ -70,6 +74,7 @@ def resume(
     allow: Allow = None,
     deny: Deny = None,
     accept: Annotated[bool, typer.Option("--accept-changes", help="go on though skill or tools changed")] = False,
+    sandbox: Sandbox = None,
 ) -> int:
     """Go on with a run from its journal: what has ended is not done again."""
     said, pipe = globals_of(ctx), Pipe()
@@ -79,4 +84,5 @@ def resume(
     options = options_of(said, model, budget, allow or (), deny or (), at, accept, words)
     options = options if model else options.without_model()
     text = words.text if words else None
-    return drive(said, at, lambda world: resume_session(world, catalog(at), folder, text, options), out)
+    begin = partial(resume_session, catalog=catalog(at), folder=folder, message=text, options=options)
+    return drive(said, at, begin, out, sandbox)

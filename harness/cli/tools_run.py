@@ -15,6 +15,7 @@ from harness.view.text import escape
 
 Allow = Annotated[list[str] | None, typer.Option("--allow", metavar="CALL", help="allow 'TOOL --opt=value' this time")]
 Deny = Annotated[list[str] | None, typer.Option("--deny", metavar="TOOL", help="deny a tool this time")]
+Sandbox = Annotated[str | None, typer.Option("--sandbox", metavar="LEVEL", help="at least: landlock or full")]
 CODES = (0, 1, 2, 3, 5, 7, 11, 75, 124, 130)
 
 
@@ -27,6 +28,7 @@ def run(
     skill: Annotated[str | None, typer.Option("--skill", metavar="S", help="the tool as this skill means it")] = None,
     allow: Allow = None,
     deny: Deny = None,
+    sandbox: Sandbox = None,
 ) -> int:
     """Run one tool: its standard output is printed, its receipt kept."""
     said = globals_of(ctx)
@@ -41,7 +43,7 @@ def run(
     from harness.runs.session import start_tool
 
     options = options_of(said, None, None, allow or (), deny or (), at)
-    return drive(said, at, lambda world: start_tool(world, catalog(at), tool, args, options))
+    return drive(said, at, lambda world: start_tool(world, catalog(at), tool, args, options), sandbox=sandbox)
 
 
 def _of_skill(at: Place, name: str, skill: str) -> Tool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from harness.loop.fence import Fence
 from harness.policy import LEVELS, Level
 from harness.policy.settings import Settings
 from harness.sandbox import Machine
-from harness.sandbox.choose import Call, Choice, Refusal, level_for
+from harness.sandbox.choose import Call, Choice, Refusal, level_for, summary
 from harness.sandbox.facts import Facts
 from harness.secrets import released, store
 from harness.tools import Tool
@@ -33,6 +34,24 @@ class Guard:
     environ: Mapping[str, str] = field(default_factory=dict)
     hidden: tuple[Path, ...] = ()
     readable: tuple[Path, ...] = ()
+
+    def best(self) -> Level:
+        """The strongest level that calls get here."""
+        if self.settings.require in ("none", "limits"):
+            return self.settings.require
+        return next((level for level in ("full", "landlock") if self.machine.gives(level)), "limits")
+
+    def reason(self, level: Level) -> str:
+        """Why the machine does not give a level."""
+        tested = self.machine.levels.get(level)
+        return tested.reason if tested is not None and tested.reason else "not tested"
+
+    def told(self) -> dict[str, Any]:
+        """What `run.start` says of it: the best level, what its self-test saw blocked and open, and the reason."""
+        best = self.best()
+        tested = self.machine.levels.get(best)
+        blocked, left = (list(tested.blocked), list(tested.open)) if tested is not None else ([], [])
+        return {"level": best, "blocked": blocked, "open": left, "reason": summary(self.machine, self.settings.require)}
 
     def level(self, tool: Tool, effect: str) -> Choice | Refusal:
         """The level a call of this effect gets here, or why it may not run at all."""

@@ -107,6 +107,13 @@ def _refuse_long(inputs: Mapping[str, Any]) -> None:
         raise HarnessError(what, "put long ones into a file and give its path")
 
 
+def told(world: World) -> dict[str, Any]:
+    """How calls are confined here, as the journal says it."""
+    if world.guard is None:
+        return {"level": "none", "blocked": [], "open": [], "reason": "nothing confines"}
+    return world.guard.told()
+
+
 def _start_data(run: Run, order: Order) -> dict[str, Any]:
     data: dict[str, Any] = {"run": run.name, "skill": order.name, "goal": run.log.fit(order.goal, INLINE)}
     data["inputs"] = {key: list(v) if isinstance(v, tuple) else v for key, v in order.inputs.items()}
@@ -122,7 +129,7 @@ def _start_data(run: Run, order: Order) -> dict[str, Any]:
     facts = machine()
     data |= {"harness": __version__, "host": facts["host"], "boot": facts["boot"], "pid": facts["pid"]}
     data["cwd"] = str(Path.cwd())
-    data["confine"] = {"level": "none", "blocked": [], "open": [], "reason": "no confinement in this version"}
+    data["confine"] = told(run.world)
     if order.path:
         data["path"] = order.path
     return data
@@ -147,7 +154,7 @@ def reopen(
 def _resume_data(run: Run, by: str, changes: list[dict[str, str]]) -> dict[str, Any]:
     facts, log = machine(), run.log
     data: dict[str, Any] = {"by": by, "pid": facts["pid"], "host": facts["host"], "boot": facts["boot"]}
-    data |= {"harness": __version__, "git": git_state(run.project), "confine": run.state.start.get("confine")}
+    data |= {"harness": __version__, "git": git_state(run.project), "confine": told(run.world)}
     data["changes"] = changes
     if log.repaired:
         data["repaired"] = log.repaired

@@ -41,6 +41,7 @@ from harness.runs.kit import (
     skill_places,
     tool_pins,
 )  # fmt: skip
+from harness.runs.narrow import confine
 from harness.runs.peek import peek
 from harness.skills import Resolved, Skill
 from harness.skills.body import substitute
@@ -93,6 +94,7 @@ def start_skill(
         skill.name, goal, values, budget, rules, ref, source=options.source,
         digests=pins(tool_pins(kit.tools), resolved), path=str(skill.file),
     )  # fmt: skip
+    confine(world, catalog.project, skill.inputs, values, kit, skill)
     run = begin(world, catalog.project, kit, order)
     return _skill_session(run, catalog, resolved, ref, model, Path.cwd())
 
@@ -162,6 +164,7 @@ def start_pipeline(world: World, catalog: Catalog, path: Path, words: Sequence[s
     budget = merged({}, parse_budget(options.budget))
     digests = {"skill": file_pin(tool.path), "tools": tool_pins(kit.tools), "policy": ""}
     order = Order(tool.name, "", values, budget, rules_of(kit, options), digests=digests, path=str(path.resolve()))
+    confine(world, catalog.project, tool.parameters, values, kit)
     run = begin(world, catalog.project, kit, order)
     return _pipeline_session(run, catalog, path, pipeline)
 
@@ -198,6 +201,7 @@ def start_tool(world: World, catalog: Catalog, tool: Tool, words: Sequence[str],
     order = Order(
         tool.name, "", {"args": tuple(words)}, budget, rules_of(kit, options), digests=digests, path=str(tool.path)
     )
+    confine(world, catalog.project, tool.parameters, parse(tool, words)[0], kit)
     run = begin(world, catalog.project, kit, order)
     return _tool_session(run, catalog, tool, list(words))
 
@@ -263,6 +267,7 @@ def _resume_skill(
     ref = resolve_model(said[0], source=said[1], skill=skill)
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in (start.get("inputs") or {}).items()}
     cwd = Path.cwd() if options.model else Path(start["cwd"])
+    confine(world, catalog.project, skill.inputs, values, kit, skill)
     model = open_for(catalog, ref, skill, _goal(folder, start), values, cwd)
     run = reopen(world, catalog.project, folder, kit, rules_of(kit, options), "user", changes)
     return _skill_session(run, catalog, resolved, ref, model, cwd)
@@ -285,6 +290,8 @@ def _resume_other(
     changes = changed_pins(pinned(follow(folder)), digests)
     if changes and not options.accept_changes:
         refuse_changes(changes, folder.name)
+    values = start["inputs"] if tool.pipeline else parse(tool, start["inputs"].get("args") or ())[0]
+    confine(world, catalog.project, tool.parameters, values, kit)
     run = reopen(world, catalog.project, folder, kit, rules_of(kit, options), "user", changes)
     if pipeline is not None:
         return _pipeline_session(run, catalog, path, pipeline)

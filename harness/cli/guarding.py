@@ -1,0 +1,71 @@
+"""What confines the tools of one command: the person's settings, what this machine was seen to give, what is hidden."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import cast
+
+from harness.cli.place import Place, runs_dir
+from harness.errors import DeniedError, HarnessError, near_text
+from harness.loop.fence import Fence
+from harness.loop.guard import Guard, hidden_folders
+from harness.policy import LEVELS, Level, Require
+from harness.policy.files import config_folder
+from harness.policy.settings import Settings, load, raised
+from harness.sandbox.choose import summary
+from harness.sandbox.facts import facts
+from harness.sandbox.kernel import set_undumpable
+from harness.sandbox.probe import test_machine
+
+
+def make_guard(at: Place, sandbox: str | None) -> Guard:
+    """Read the settings, test the machine, and say what no tool reads. Raises HarnessError, exit 2 or 7."""
+    set_undumpable()
+    settings = _settings(at, sandbox)
+    levels: tuple[Level, ...] = ("landlock", "full")
+    wanted = [level for level in levels if _is_wanted(level, settings)]
+    with tempfile.TemporaryDirectory(prefix="harness-") as scratch:
+        machine = test_machine(facts(), Path(scratch).resolve(), wanted)
+    guard = Guard(settings, machine, facts(), _fence(at), environ=dict(os.environ), hidden=_hidden(at))
+    if settings.floor != "none" and not any(machine.gives(level) for level in LEVELS[LEVELS.index(settings.floor) :]):
+        what = f"this machine does not give the confinement {settings.floor} ({guard.reason(settings.floor)})"
+        raise DeniedError(what, "lower `sandbox.require` in your own policy.yaml, or mend the cause")
+    return guard
+
+
+def _settings(at: Place, sandbox: str | None) -> Settings:
+    settings = load(at.project)
+    if sandbox is None:
+        return settings
+    words = ("auto", *LEVELS)
+    if sandbox not in words:
+        fix = f"use one of {' '.join(words)}"
+        raise HarnessError(f"--sandbox {sandbox} is no level{near_text(sandbox, words)}", fix)
+    return raised(settings, cast(Require, sandbox))
+
+
+def _is_wanted(level: Level, settings: Settings) -> bool:
+    """A level that nobody will get needs no test."""
+    return settings.require == "auto" or LEVELS.index(level) >= LEVELS.index(settings.require)
+
+
+def _fence(at: Place) -> Fence:
+    roots = [folder for root in at.roots for folder in (root.skills, root.bin) if folder is not None]
+    return Fence(at.project.resolve(), [folder.resolve() for folder in roots])
+
+
+def _hidden(at: Place) -> tuple[Path, ...]:
+    home = Path(os.environ.get("HOME") or Path.home())
+    state = Path(os.environ.get("XDG_STATE_HOME") or home / ".local" / "state") / "harness"
+    return hidden_folders(os.environ, runs_dir(at), config_folder(os.environ), state)
+
+
+def confinement_notices(guard: Guard) -> list[str]:
+    """The line that says what calls get here and why, and below full what stays open."""
+    best = guard.best()
+    lines = [summary(guard.machine, guard.settings.require)]
+    if best == "landlock":
+        lines += [f"open: {gap}" for gap in guard.machine.gaps]
+    return lines

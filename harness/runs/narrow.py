@@ -1,0 +1,51 @@
+"""What one run changes of its confinement: a skill's own file narrows it, and what the person named may be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from harness.errors import DeniedError
+from harness.loop.gate import effect_of
+from harness.loop.guard import Guard
+from harness.loop.run import Toolset, World
+from harness.policy.settings import narrowed
+from harness.sandbox.choose import Refusal
+from harness.skills import Skill
+from harness.tools import Parameter, Value
+
+PLACES = ("PATH", "FILE", "DIR")
+
+
+def confine(
+    world: World, project: Path, parameters: Iterable[Parameter], values: Mapping[str, Value], kit: Toolset,
+    skill: Skill | None = None,
+) -> None:  # fmt: skip
+    """Let the guard of `world` fit this run. Raises DeniedError (exit 7) where a required tool could not run here."""
+    if world.guard is None:
+        return
+    settings = world.guard.settings
+    if skill is not None:
+        settings = narrowed(settings, skill.folder / "policy.yaml")
+    readable = (*world.guard.readable, *_named(project, parameters, values))
+    world.guard = replace(world.guard, settings=settings, readable=readable)
+    _check_required(world.guard, kit)
+
+
+def _named(project: Path, parameters: Iterable[Parameter], values: Mapping[str, Value]) -> list[Path]:
+    """The files and folders that the person named, where they are there."""
+    found = []
+    for parameter in parameters:
+        value = values.get(parameter.name)
+        if parameter.notation in PLACES and value is not None and not isinstance(value, bool | int):
+            found += [project / text for text in ((value,) if isinstance(value, str) else value)]
+    return [path.resolve() for path in found if path.exists()]
+
+
+def _check_required(guard: Guard, kit: Toolset) -> None:
+    for name in dict.fromkeys([*kit.requires, *(words[0] for words in kit.verify)]):
+        tool = kit.tools.get(name)
+        choice = guard.level(tool, effect_of(tool)) if tool is not None and not tool.pipeline else None
+        if isinstance(choice, Refusal):
+            raise DeniedError(f"the skill requires {name}: {choice.why}", choice.fix)
