@@ -6,7 +6,6 @@ executed to learn about it. Not a place for what reading the files tells.
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,9 +34,8 @@ EMPTY = "the empty answer"
 class Ground:
     """Where checks run what they run.
 
-    `level` is the confinement; None where the machine gives none. `hidden` are folders that nothing may read, beside
-    the project's own secret files. `tools_path` are more directories for `PATH`. `trusted` says whether anything that
-    belongs to the project may be started.
+    `level` is the confinement; None where the machine gives none. `hidden` is what nothing may read. `tools_path` are
+    more directories for `PATH`. `trusted` says whether what belongs to the project may be started.
     """
 
     project: Path
@@ -72,30 +70,30 @@ class _Sample:
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """How the verifiers took a sample: the last one that was asked, what it said, and whether all were content."""
+    """How a verifier took a sample; of several the one that counts. `exit` is None for one that took too long."""
 
     name: str
-    outcome: Outcome
-    accepted: bool
-
-    @property
-    def rejected(self) -> bool:
-        return self.outcome.exit == REJECTS and not self.outcome.timed_out
+    exit: int | None
+    how: str
 
 
-def strongest() -> Level | None:
-    """The best confinement that this machine really gives, found by trying it."""
+def ground_of(project: Path, hidden: Sequence[Path] = (), tools_path: Sequence[str] = ()) -> Ground:
+    """The ground at a project, with the best confinement that this machine really gives: it is tried.
+
+    `hidden` are folders that nothing may read, beside the project's own secret files.
+    """
     levels: tuple[Level, ...] = ("full", "landlock")
     with tempfile.TemporaryDirectory(prefix="harness-") as folder:
-        return next((one for one in levels if probe.test_machine(facts(), Path(folder), [one]).gives(one)), None)
+        level = next((one for one in levels if probe.test_machine(facts(), Path(folder), [one]).gives(one)), None)
+    secret = names.find(project.resolve(), ()).hide
+    return Ground(project, level, (*secret, *(path.resolve() for path in hidden)), tuple(tools_path))
 
 
 def help_findings(ground: Ground, tool: Tool, named: bool = False) -> list[Finding]:
     """What is wrong with `TOOL --help`; `named` says that a person named the tool. Of a pipeline the harness tells."""
     if tool.pipeline:
         return []
-    why = _why_no_help(ground, tool, named)
-    if why:
+    if why := _why_no_help(ground, tool, named):
         return [_about(tool, "note", "help-not-run", f"{tool.name} --help was not run: {why[0]}", why[1])]
     with _scratch() as top:
         outcome = _execute(ground, _Call(tool, ["--help"], HELP_SECONDS, top / "work"), top)
@@ -108,16 +106,14 @@ def help_findings(ground: Ground, tool: Tool, named: bool = False) -> list[Findi
 
 
 def verifier_findings(ground: Ground, resolved: Resolved) -> list[Finding]:
-    """What a skill's verifiers make of its samples. Nothing where a verifier is missing or broken, which is said
-    elsewhere."""
+    """What a skill's verifiers make of its samples; nothing where one is missing or broken, which is said elsewhere."""
     skill = resolved.skill
     tools = [resolved.tools.get(words[0]) for words in skill.verify]
     if not tools or any(tool is None or tool.broken or tool.effect not in ("read", "write") for tool in tools):
         return []
     found = _Judging(ground, resolved)
-    why = found.why_not()
-    if why:
-        found.add("note", "verifier-not-run", why[0], why[1])
+    if why := found.why_not():
+        found.add("note", "verifier-not-run", *why)
     else:
         found.judge()
     if not _samples(skill.folder, "reject"):
@@ -165,37 +161,35 @@ class _Judging:
         accept, reject = (_samples(self.resolved.skill.folder, kind) for kind in ("accept", "reject"))
         ends = {sample.name: end for sample in (*accept, *reject) if (end := self.of(sample))}
         for sample in accept:
-            if (end := ends.get(sample.name)) and not end.accepted:
-                message = f"{end.name} does not accept {sample.name}: it {_how(end.outcome)}"
+            if (end := ends.get(sample.name)) and end.exit != ACCEPTS:
+                message = f"{end.name} does not accept {sample.name}: it {end.how}"
                 self.add("error", "verifier-rejects", message, f"mend {end.name}, or the sample")
-        passed = [sample.name for sample in reject if sample.name in ends and not ends[sample.name].rejected]
-        if passed and all(end.accepted for end in ends.values()):
+        passed = [one.name for one in reject if one.name in ends and ends[one.name].exit != REJECTS]
+        if passed and all(end.exit == ACCEPTS for end in ends.values()):
             message = f"{self.verifiers} accepts everything, also {', '.join(passed)}"
             self.add("error", "verifier-accepts", message, f"let {self.verifiers} exit 1 for a bad answer")
         else:
             for name in passed:
-                self.accepts(name, ends[name])
+                how = "all accept it" if ends[name].exit == ACCEPTS else f"{ends[name].name} {ends[name].how}"
+                message = f"no verifier rejects {name}: {how}"
+                self.add("error", "verifier-accepts", message, f"let {self.verifiers} exit 1 for it")
         end = self.of(_Sample(EMPTY))
-        if end and end.accepted:
+        if end and end.exit == ACCEPTS:
             message = f"{self.verifiers} accepts {EMPTY}"
             self.add("warning", "verifier-accepts-empty", message, "let it exit 1 when there is nothing to judge")
-
-    def accepts(self, name: str, end: _End) -> None:
-        how = "all accept it" if end.accepted else f"{end.name} {_how(end.outcome)}"
-        self.add("error", "verifier-accepts", f"no verifier rejects {name}: {how}", "let one of them exit 1 for it")
 
     def of(self, sample: _Sample) -> _End | None:
         """How the verifiers take a sample, asked in order until one rejects it; None where it cannot be read."""
         try:
             with _scratch() as top:
-                answer = _laid_out(sample, top)
-                ends = list(self.asked(answer, top))
+                ends = list(self.asked(_laid_out(sample, top), top))
         except OSError as error:
             reason = (error.strerror or "part of it cannot be copied").lower()
             self.add("error", "unreadable", f"{sample.name} cannot be judged: {reason}", f"a folder holds {ANSWER}")
             return None
-        wrong = next((end for end in ends if end.rejected), None) or next((e for e in ends if not e.accepted), None)
-        return wrong or ends[-1]
+        if ends[-1].exit == REJECTS:
+            return ends[-1]
+        return next((end for end in ends if end.exit != ACCEPTS), ends[-1])
 
     def asked(self, answer: bytes, top: Path) -> Iterator[_End]:
         skill = self.resolved.skill
@@ -203,13 +197,12 @@ class _Judging:
         for words in skill.verify:
             tool = self.resolved.tools[words[0]]
             args = canonical(tool, parse(tool, words[1:])[0])
-            call = _Call(
-                tool, args, SAMPLE_SECONDS, top / "workspace", tool.effect == "write", answer, env, skill.folder
-            )
+            writes = tool.effect == "write"
+            call = _Call(tool, args, SAMPLE_SECONDS, top / "workspace", writes, answer, env, skill.folder)
             outcome = _execute(self.ground, call, top)
-            end = _End(tool.name, outcome, outcome.exit == ACCEPTS and not outcome.timed_out)
+            end = _End(tool.name, None if outcome.timed_out else outcome.exit, _how(outcome))
             yield end
-            if end.rejected:
+            if end.exit == REJECTS:
                 return
 
 
@@ -219,8 +212,8 @@ def _samples(folder: Path, kind: str) -> list[_Sample]:
         found = sorted((folder / "evals" / kind).iterdir())
     except (FileNotFoundError, NotADirectoryError):
         return []
-    visible = [path for path in found if not path.name.startswith(".")]
-    return [_Sample(f"evals/{kind}/{path.name}", path) for path in visible if path.is_file() or path.is_dir()]
+    found = [path for path in found if path.name[0] != "." and (path.is_file() or path.is_dir())]
+    return [_Sample(f"evals/{kind}/{path.name}", path) for path in found]
 
 
 def _laid_out(sample: _Sample, top: Path) -> bytes:
@@ -249,11 +242,11 @@ def _scratch() -> Iterator[Path]:
 def _execute(ground: Ground, call: _Call, top: Path) -> Outcome:
     """Make one attempt inside its cage. What cannot be started is an outcome, too."""
     cage, op_id = _cage(ground, call, top), f"{top.name}/{call.tool.name}"
-    path = call.tool.path.parent.resolve() / call.tool.path.name
     env = environment(
         op_id=op_id, run=top / "run", out=cage.scratch, depth=0, passed=call.env,
         skill=call.skill if call.tool.script else None, tools_path=ground.tools_path,
     )  # fmt: skip
+    path = call.tool.path.parent.resolve() / call.tool.path.name
     job = Job((str(path), *call.args), call.workspace, env, call.seconds, op_id, call.stdin, cage.limits)
     try:
         with ExitStack() as stack:
@@ -267,13 +260,11 @@ def _execute(ground: Ground, call: _Call, top: Path) -> Outcome:
 
 
 def _cage(ground: Ground, call: _Call, top: Path) -> Cage:
-    project = ground.project.resolve()
-    read = [project, call.tool.path.parent, top / "run", *([call.skill] if call.skill else [])]
+    read = (ground.project, call.tool.path.parent, top / "run", *([call.skill] if call.skill else []))
     return Cage(
         level=ground.level or "limits", workspace=call.workspace, scratch=top / "work", writable=call.writable,
         read=tuple(path.resolve() for path in read),
-        hide=(*names.find(project, ()).hide, *(path.resolve() for path in ground.hidden)),
-        limits=limits_of(call.tool, Settings()),
+        hide=ground.hidden, limits=limits_of(call.tool, Settings()),
     )  # fmt: skip
 
 
@@ -291,7 +282,7 @@ def _why_no_help(ground: Ground, tool: Tool, named: bool) -> tuple[str, str] | N
 
 
 def _is_untrusted(ground: Ground, path: Path) -> bool:
-    return not ground.trusted and os.path.abspath(path).startswith(f"{os.path.abspath(ground.project)}{os.sep}")
+    return not ground.trusted and path.is_relative_to(ground.project)
 
 
 def _about(tool: Tool, severity: Severity, code: str, message: str, fix: str) -> Finding:

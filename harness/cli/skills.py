@@ -139,9 +139,9 @@ def judged(at: Place, found: Catalog, skills: list[Skill]) -> list[Finding]:
     if not with_verifiers:
         return []
     from harness.checks import verifier_findings
-    from harness.cli.tools import ground_of
+    from harness.cli.tools import check_ground
 
-    ground = ground_of(at)
+    ground = check_ground(at)
     return [one for skill in with_verifiers for one in verifier_findings(ground, resolve(found, skill))]
 
 

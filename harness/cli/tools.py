@@ -76,7 +76,7 @@ def check(
     ctx: typer.Context,
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="tools; else the project's")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="warnings count as errors")] = False,
-    execute: Annotated[bool, typer.Option("--exec", help="run each TOOL --help, confined, and see that it works")] = False,
+    execute: Annotated[bool, typer.Option("--exec", help="also run each TOOL --help, confined")] = False,
 ) -> int:
     """One line a finding; exit 1 if there is an error."""
     said = globals_of(ctx)
@@ -86,18 +86,18 @@ def check(
     if execute and tools:
         from harness.checks import help_findings
 
-        ground = ground_of(at)
+        ground = check_ground(at)
         findings += [finding for tool in tools for finding in help_findings(ground, tool, named=bool(names))]
     return print_findings(said, findings, f"{len(tools)} tool{'' if len(tools) == 1 else 's'}", strict)
 
 
-def ground_of(at: Place) -> Ground:
+def check_ground(at: Place) -> Ground:
     """Where checks run what they run: confined as well as this machine can."""
-    from harness.checks import Ground, strongest
+    from harness.checks import ground_of
     from harness.policy.files import config_folder
 
-    path = tuple(str(folder) for folder in at.config.value("tools.path"))
-    return Ground(at.project, strongest(), (runs_dir(at), config_folder(os.environ)), path)
+    hidden = (runs_dir(at), config_folder(os.environ))
+    return ground_of(at.project, hidden, [str(folder) for folder in at.config.value("tools.path")])
 
 
 def own_tools(at: Place) -> tuple[list[Tool], list[Finding]]:
