@@ -15,7 +15,7 @@ from pathlib import Path
 
 from harness.errors import Finding, HarnessError, Severity
 from harness.events.io import IO
-from harness.executor import Cancel, Job, Outcome, environment, kill_tree, not_started, run
+from harness.executor import Cancel, Job, Outcome, environment, not_started, run
 from harness.loop.verify import ACCEPTS, REJECTS
 from harness.policy.settings import Settings, limits_of
 from harness.sandbox import Cage, Level, names, probe
@@ -254,9 +254,6 @@ def _execute(ground: Ground, call: _Call, top: Path) -> Outcome:
             return run(job, ground.io, Cancel(), None, entry.wrap, entry.start, entry.pass_fds)
     except (OSError, HarnessError) as error:
         return not_started(f"cannot start {call.tool.name}: {error}")
-    except KeyboardInterrupt:
-        kill_tree(op_id)
-        raise
 
 
 def _cage(ground: Ground, call: _Call, top: Path) -> Cage:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ from harness.checks import Ground, ground_of, help_findings, verifier_findings
 from harness.cli.entry import run
 from harness.errors import Finding
 from harness.events.io import IO
+from harness.executor.proc import look, pids
+from harness.executor.tree import prepare
+from harness.sandbox import probe
 from harness.skills.check import resolve
 from harness.skills.discovery import read_catalog
 from harness.skills.names import find
@@ -200,12 +204,14 @@ def test_the_empty_answer_is_tried_and_a_missing_reject_sample_said(project: Pat
 def test_a_question_and_a_broken_verifier_are_no_verdict(
     project: Path, ground: Ground, end: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checks, "SAMPLE_SECONDS", 1.0)
+    if "sleep" in end:
+        monkeypatch.setattr(checks, "SAMPLE_SECONDS", 0.3)
     tool(project, "judge", READ, end)
     skill(project, accept_good="fine", reject_bad="x")
-    assert codes(judged(ground)) == [("error", "verifier-rejects"), ("error", "verifier-accepts")]
+    found = judged(ground)
+    assert codes(found) == [("error", "verifier-rejects"), ("error", "verifier-accepts")]
     how = "took too long" if "sleep" in end else end.replace("exit", "exited")
-    assert all(how in one.message for one in judged(ground))
+    assert all(how in one.message for one in found)
 
 
 def test_all_verifiers_must_accept_and_one_must_reject(project: Path, ground: Ground) -> None:
@@ -278,3 +284,19 @@ def test_what_is_shipped_passes() -> None:
     assert len(started(ground)) == len([made for made in tools if not made.pipeline])
     catalog = read_catalog(ROOT, ROOT / "nobody", [])
     assert verifier_findings(ground, resolve(catalog, find(catalog, "oncall-triage"))) == []
+
+
+def test_trying_the_machine_leaves_no_process_behind(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in a process that adopts what its descendants lose."""
+    tool(project, "judge", READ, "exit 1")
+    skill(project, reject_bad="x")
+    before = dead_children()
+    prepare()
+    monkeypatch.setattr(probe, "_known", {})
+    assert judged(ground_of(project)) == []
+    assert dead_children() <= before
+
+
+def dead_children() -> set[int]:
+    found = [one for pid in pids() if (one := look(pid)) and one.parent == os.getpid()]
+    return {one.pid for one in found if one.state == "Z"}
