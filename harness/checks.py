@@ -16,6 +16,7 @@ from pathlib import Path
 from harness.errors import Finding, HarnessError, Severity
 from harness.events.io import IO
 from harness.executor import Cancel, Job, Outcome, environment, not_started, run
+from harness.executor.tree import prepare
 from harness.loop.verify import ACCEPTS, REJECTS
 from harness.policy.settings import Settings, limits_of
 from harness.sandbox import Cage, Level, names, probe
@@ -82,6 +83,7 @@ def ground_of(project: Path, hidden: Sequence[Path] = (), tools_path: Sequence[s
 
     `hidden` are folders that nothing may read, beside the project's own secret files.
     """
+    prepare()  # what bubblewrap leaves then comes to this process, which waits for it
     levels: tuple[Level, ...] = ("full", "landlock")
     with tempfile.TemporaryDirectory(prefix="harness-") as folder:
         level = next((one for one in levels if probe.test_machine(facts(), Path(folder), [one]).gives(one)), None)

@@ -18,7 +18,6 @@ from harness.errors import Finding
 from harness.events.io import IO
 from harness.executor.proc import look, pids
 from harness.executor.tree import prepare
-from harness.sandbox import probe
 from harness.skills.check import resolve
 from harness.skills.discovery import read_catalog
 from harness.skills.names import find
@@ -286,14 +285,14 @@ def test_what_is_shipped_passes() -> None:
     assert verifier_findings(ground, resolve(catalog, find(catalog, "oncall-triage"))) == []
 
 
-def test_trying_the_machine_leaves_no_process_behind(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also in a process that adopts what its descendants lose."""
+def test_nothing_is_left_behind_for_whoever_called(project: Path) -> None:
+    """This process adopts what its descendants lose."""
     tool(project, "judge", READ, "exit 1")
     skill(project, reject_bad="x")
+    assert prepare()
     before = dead_children()
-    prepare()
-    monkeypatch.setattr(probe, "_known", {})
-    assert judged(ground_of(project)) == []
+    assert harness("skills", "check", cwd=project).returncode == 0
+    assert harness("tools", "check", "--exec", cwd=project).returncode == 1
     assert dead_children() <= before
 
 
