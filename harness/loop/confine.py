@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,10 +19,11 @@ from harness.loop.run import Run
 from harness.policy import Level
 from harness.policy.hosts import Grant, hosts_of
 from harness.policy.settings import limits_of
-from harness.sandbox import Cage, bubblewrap, landlock, names, seccomp
+from harness.sandbox import Cage, names
 from harness.sandbox.choose import Refusal
 from harness.sandbox.protect import Change
-from harness.sandbox.proxy import BRIDGE, Proxy, bridged
+from harness.sandbox.proxy import BRIDGE, Proxy
+from harness.sandbox.start import hooks
 from harness.secrets import passed, placed, released
 from harness.tools import Tool
 
@@ -156,24 +156,10 @@ def _here(start: Callable[[], Any]) -> Any:
 
 
 def _hooks(cage: Cage, job: Job, guard: Guard, proxy: Proxy | None, fenced: bool, stack: ExitStack) -> Confined:
-    fds: tuple[int, ...] = ()
-    code = seccomp.program(guard.facts.machine, cage.network != "off") if cage.level == "full" else None
-    if code is not None:
-        fd = seccomp.descriptor(code)
-        stack.callback(os.close, fd)
-        fds = (fd,)
-
-    def wrap(argv: list[str]) -> list[str]:
-        if cage.level != "full":
-            return argv
-        inside = bridged(argv, proxy.path) if proxy is not None else argv
-        return bubblewrap.argv(cage, inside, fds[0] if fds else None, guard.facts)
-
-    def start(spawn: Callable[[], Any]) -> Any:
-        return landlock.spawn(cage, spawn, guard.facts)
+    entry = hooks(cage, guard.facts, stack)
 
     def after() -> Aftermath:
         changes = guard.fence.leave(job.op_id) if fenced else []
         return Aftermath(tuple(changes), tuple(proxy.refused) if proxy is not None else ())
 
-    return Confined(job, wrap, start, fds, after)
+    return Confined(job, entry.wrap, entry.start, entry.pass_fds, after)
