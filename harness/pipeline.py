@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from harness.events.line import to_json
@@ -14,7 +15,7 @@ from harness.loop.ending import end
 from harness.loop.gate import judge, record
 from harness.loop.people import ask_people, park_for_approval, park_for_child
 from harness.loop.run import Run, Stop
-from harness.loop.settle import interrupt, out_of_time, settle
+from harness.loop.settle import drive_by
 from harness.policy.decide import Decision, Request
 from harness.tools.expression import MISSING, Ref, Unbound, bind, field, holds
 from harness.tools.outcome import CLASSES, structured
@@ -51,23 +52,11 @@ def drive(run: Run, pipeline: Pipeline) -> Stop:
         stages = {op.stage for op in _fatal(plan)}
         plan = replace(plan, again=frozenset(n for n, op in run.state.ops.items() if op.stage in stages))
     run.stage_needs = lambda op: _consumed(plan, op)
-    with Crew(run) as crew:
-        while True:
-            stop = _step(plan, crew)
-            if stop is not None:
-                return stop
+    return drive_by(run, partial(_step, plan))
 
 
 def _step(plan: Plan, crew: Crew) -> Stop | None:
     run = plan.run
-    inbox.take(run)
-    if run.state.status == "ended" and run.state.end is not None:
-        return Stop(run.state.end["stop"], run.state.end["exit"])
-    if run.world.cancel.level:
-        return interrupt(crew)
-    stop = out_of_time(crew) or settle(crew)
-    if stop is not None:
-        return stop
     released = _release(plan)
     ask_people(run)
     again = start_allowed(crew)
