@@ -136,11 +136,12 @@ def cage_of(
     assert guard is not None
     found = names.find(workspace, guard.fence.roots)
     bridge = [BRIDGE] if proxy is not None else []
+    named = [path for path in (*guard.readable, *more) if not path.is_relative_to(workspace)]  # inside it is as it is
     skill = [run.toolset.folder] if run.toolset.folder is not None else []
     return Cage(
         level=level, workspace=workspace, scratch=run.folder / "ops" / str(op.n) / str(op.attempt) / "work",
         writable=op.effect in WRITES, protect=found.protect, hide=(*found.hide, *guard.hidden),
-        read=tuple(p.resolve() for p in (tool.path.parent, *skill, *run.family(), *guard.readable, *more, *bridge)),
+        read=tuple(p.resolve() for p in (tool.path.parent, *skill, *run.family(), *named, *bridge)),
         network=grant.network(level), proxy=proxy.path if proxy is not None else None,
         limits=limits_of(tool, guard.settings),
     )  # fmt: skip

@@ -13,6 +13,7 @@ from harness.skills import Resolved, Skill
 from harness.skills.discovery import Catalog, package_folder
 from harness.tools import Tool
 from harness.tools.discovery import digest
+from harness.tools.header import read_tool
 from harness.tools.stages import Pipeline, read_pipeline
 from harness.tools.wiring import check_pipeline
 
@@ -105,3 +106,17 @@ def _accept(found: dict[str, Any], what: str, now: str) -> None:
 def file_pin(path: Path) -> str:
     """SHA-256 of a file that a run was begun from."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def load_pipeline(catalog: Catalog, path: Path) -> tuple[Tool, Toolset, Any]:
+    """A pipeline file, its tools and its stages. Raises HarnessError."""
+    if not path.is_file():
+        raise HarnessError(f"there is no file {path}", "name a pipeline file")
+    tool = read_tool(path.resolve(), path.stem, display=str(path))
+    if tool.broken is not None:
+        raise HarnessError(f"{tool.broken.code} {tool.broken.message}", tool.broken.fix, f"{path}:{tool.broken.line}")
+    if not tool.pipeline:
+        fix = "its first line must be: #!/usr/bin/env -S harness pipeline"
+        raise HarnessError(f"{path} is no pipeline", fix, f"{path}:1")
+    kit, pipeline = pipeline_kit(catalog, tool, file_places(catalog, path), None)
+    return tool, kit, pipeline

@@ -13,7 +13,7 @@ MEANING = {
     "denied": "policy denied a required tool",
     "budget": "a budget is used up",
     "no-progress": "the last turns brought nothing new",
-    "interrupted": "it was stopped from outside",
+    "interrupted": "it was stopped before its end",
     "error": "it could not go on",
     "needs-approval": "a call waits for your approval",
     "needs-answer": "a question waits for your answer",
@@ -63,7 +63,9 @@ def last_lines(tree: Tree, glyphs: Glyphs, columns: int | None = None, owned: bo
     stop = stop_of(run, owned)
     show = f"harness show {short(run.name)}"
     if stop in ("passed", "running"):
-        return [_account(tree, stop, show, glyphs, columns)]
+        handled = (run.end or {}).get("error")
+        lines = [f"  handled: {one_line(str(handled))}"] if handled else []
+        return [_account(tree, stop, show, glyphs, columns), *lines]
     lines = [_account(tree, stop, "", glyphs, columns)]
     for line in meaning(run, stop).split("\n"):
         lines += wrap(one_line(line), columns or 10_000, "  ")

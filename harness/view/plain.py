@@ -115,6 +115,9 @@ class Plain:
         if event["kind"] == "tool.end" and row and row.closed:
             for line in tail(row, run, self.read):
                 self._write("  " + one_line(line))
+        said = event["data"].get("message") if event["kind"] == "model.fail" else None
+        for line in said.split("\n")[1:] if isinstance(said, str) else ():
+            self._write("  " + one_line(line))
 
     def _write(self, line: str) -> None:
         if not self.open:
@@ -194,7 +197,7 @@ def _cost(data: dict[str, Any]) -> tuple[int, int]:
 def _model_fail(event: Event, run: Run, view: Plain) -> str:
     data = event["data"]
     said = data.get("message")
-    message = one_line(said) if isinstance(said, str) else ""
+    message = one_line(said.split("\n", 1)[0]) if isinstance(said, str) else ""
     why = one_line(str(data.get("reason") or data.get("class") or ""))
     return _join(f"model.fail {one_line(run.model or 'model')}", view.paint("failed", "red"), why, message)
 

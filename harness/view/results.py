@@ -96,7 +96,8 @@ def tail(row: Row, run: Run, read: Reader) -> list[str]:
     """What a failure leaves to read: the last 10 lines of stderr and where the whole output is. Not escaped."""
     if row.state != "failed" or row.verb == "finish":
         return []
-    lines = (fetch(row.end.get("err"), run.name, read) or "").rstrip("\n").split("\n")[-10:]
+    said = "out" if row.verb == "verify" and row.end.get("exit") == 1 else "err"  # a rejection's reason is its output
+    lines = (fetch(row.end.get(said), run.name, read) or "").rstrip("\n").split("\n")[-10:]
     whole = f"full: harness show {short(run.name)} --event {row.end_seq}"
     return [line for line in lines if line.strip()] + [whole]
 
