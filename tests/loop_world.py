@@ -118,8 +118,8 @@ class Ran:
         found: dict[int, str] = {}
         for event in self.events:
             data = event["data"]
-            for one in data.get("calls") or ():
-                found[one["op"]] = str((one.get("arguments") or {}).get("tool") or one["verb"])
+            for made in data.get("calls") or ():
+                found[made["op"]] = str((made.get("arguments") or {}).get("tool") or made["verb"])
             name = (data.get("call") or {}).get("tool")
             if event["kind"] == "tool.start":
                 name = data.get("tool") or name

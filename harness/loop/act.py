@@ -136,7 +136,7 @@ class Crew:
     def _prepare(self, op: Operation, tool: Tool, attempt: int) -> None:
         """The attempt's folder, and for one that must outlive this process the files it leaves its evidence in."""
         self._make_scratch(op.n, attempt)
-        if not is_direct(op, tool):
+        if not is_direct(self.run, op, tool):
             folder = self.run.folder / "ops" / str(op.n) / str(attempt)
             with self.run.log.guarded("an attempt's files cannot be made"):
                 job = job_of(self.run, op, tool, Extra(), attempt)

@@ -17,6 +17,7 @@ from harness.events.state import Operation
 from harness.executor import Job
 from harness.loop.guard import Guard
 from harness.loop.run import Run
+from harness.loop.toolchains import Toolchains, toolchains
 from harness.policy import Level
 from harness.policy.hosts import Grant, hosts_of
 from harness.policy.settings import limits_of
@@ -52,9 +53,9 @@ class Aftermath:
     refused: tuple[str, ...] = ()
 
 
-def is_direct(op: Operation, tool: Tool) -> bool:
+def is_direct(run: Run, op: Operation, tool: Tool) -> bool:
     """Whether the attempt needs no shim: it reads, may be done twice, and is short."""
-    return op.effect == "read" and op.repeat == "pure" and tool.timeout <= DIRECT_SECONDS
+    return op.effect == "read" and op.repeat == "pure" and seconds_of(run, tool) <= DIRECT_SECONDS
 
 
 def level_now(run: Run, op: Operation, tool: Tool | None) -> Level:
@@ -76,7 +77,7 @@ def seconds_of(run: Run, tool: Tool) -> float:
     if tool.timeout != UNSAID_SECONDS:
         return tool.timeout
     guard = run.world.guard
-    return TEST_SECONDS if guard is not None and tool.name in guard.settings.tests else run.world.tool_timeout
+    return TEST_SECONDS if guard is not None and guard.is_test_runner(tool) else run.world.tool_timeout
 
 
 def variables(run: Run, tool: Tool) -> list[str]:
@@ -101,10 +102,12 @@ def confined(run: Run, op: Operation, tool: Tool, job: Job, io: IO) -> Iterator[
         given = stack.enter_context(placed(tool, secret, work, io))
         plain = passed(tool, guard.settings, guard.environ)
         env = {**job.env, **plain.variables, **given}
+        tools = toolchains(guard.environ) if guard.is_test_runner(tool) else Toolchains(env["PATH"])
+        env["PATH"] = tools.path
         values, known = run.values(tool.name, op.argv or ()), _hosts_env(plain.variables, secret)
         grant = hosts_of(tool, values, known, guard.settings)
         proxy = _proxy(grant, level, stack)
-        cage = cage_of(run, op, tool, level, grant, proxy, plain.readable)
+        cage = cage_of(run, op, tool, level, grant, proxy, (*plain.readable, *tools.readable))
         job = replace(job, env=env, limits=cage.limits)
         fenced = _is_fenced(cage)
         if fenced:
@@ -135,13 +138,14 @@ def cage_of(
     guard, workspace = run.world.guard, run.project.resolve()
     assert guard is not None
     found = names.find(workspace, guard.fence.roots)
+    tests, network = guard.is_test_runner(tool), grant.network(level)
     bridge = [BRIDGE] if proxy is not None else []
     skill = [run.toolset.folder] if run.toolset.folder is not None else []
     return Cage(
         level=level, workspace=workspace, scratch=run.folder / "ops" / str(op.n) / str(op.attempt) / "work",
-        writable=op.effect in WRITES, protect=found.protect, hide=(*found.hide, *guard.hidden),
+        writable=tests or op.effect in WRITES, protect=found.protect, hide=(*found.hide, *guard.hidden),
         read=tuple(p.resolve() for p in (tool.path.parent, *skill, *run.family(), *guard.readable, *more, *bridge)),
-        network=grant.network(level), proxy=proxy.path if proxy is not None else None,
+        network="loopback" if tests and network == "off" else network, proxy=proxy.path if proxy is not None else None,
         limits=limits_of(tool, guard.settings),
     )  # fmt: skip
 
