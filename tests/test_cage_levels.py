@@ -211,7 +211,7 @@ def test_a_child_run_is_confined_too(project: Caged) -> None:
     project.stages("both", "- run: look\n- run: save")
     project.skill(tools="both")
     ran = project.run([reply(call("both")), finish()])
-    assert ran.stop.name == "passed"
+    assert ran.ends() == [("both", "OK")], ran.of("tool.end")
     from harness.events.log import follow
 
     found = [event["data"]["level"] for event in follow(ran.child()) if event["kind"] == "tool.start"]
