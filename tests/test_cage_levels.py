@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from harness.cli.guarding import confinement_notices
 from harness.errors import DeniedError
+from harness.events.log import follow
 from harness.loop.run import Said
 from harness.sandbox.facts import Facts
 from tests.cage_world import (
@@ -208,12 +208,10 @@ def test_unconfined_always_asks(project: Caged, effect: str) -> None:
 
 @needs_both
 def test_a_child_run_is_confined_too(project: Caged) -> None:
-    project.stages("both", "- run: look\n- run: save")
+    project.stages("both", "one: {run: [look]}\ntwo: {run: [save], needs: [one]}")
     project.skill(tools="both")
     ran = project.run([reply(call("both")), finish()])
-    assert ran.ends() == [("both", "OK")], ran.of("tool.end")
-    from harness.events.log import follow
-
+    assert ran.ends() == [("both", "OK")]
     found = [event["data"]["level"] for event in follow(ran.child()) if event["kind"] == "tool.start"]
     assert found == ["landlock", "full"]
-    assert os.path.exists(project.path / "saved")
+    assert (project.path / "saved").exists()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from harness.errors import DeniedError
+from harness.errors import DeniedError, HarnessError
 from harness.events.io import IO
 from harness.events.state import Operation
 from harness.executor import Job
@@ -25,7 +25,7 @@ from harness.sandbox import Cage, bubblewrap, landlock, names, seccomp
 from harness.sandbox.choose import Refusal
 from harness.sandbox.protect import Change
 from harness.sandbox.proxy import BRIDGE, Proxy, bridged
-from harness.secrets import passed, placed, released
+from harness.secrets import passed, placed
 from harness.tools import Tool
 
 DIRECT_SECONDS = 60.0
@@ -86,7 +86,7 @@ def variables(run: Run, tool: Tool) -> list[str]:
     if guard is None:
         return []
     plain = passed(tool, guard.settings, guard.environ).variables
-    return sorted({*plain, *released(tool, guard.settings, guard.environ, run.project).values})
+    return sorted({*plain, *guard.released(tool).values})
 
 
 @contextmanager
@@ -98,7 +98,10 @@ def confined(run: Run, op: Operation, tool: Tool, job: Job, io: IO) -> Iterator[
         return
     with ExitStack() as stack:
         work = run.folder / "ops" / str(op.n) / str(op.attempt) / "work"
-        secret = released(tool, guard.settings, guard.environ, run.project).values
+        found = guard.released(tool)
+        if found.problems:
+            raise HarnessError(found.problems[0], "give it its secret, and try again")
+        secret = found.values
         given = stack.enter_context(placed(tool, secret, work, io))
         plain = passed(tool, guard.settings, guard.environ)
         env = {**job.env, **plain.variables, **given}

@@ -16,7 +16,6 @@ from harness.loop.run import Run
 from harness.policy.decide import Decision, Request, decide
 from harness.policy.decide import over_budget as over_limit
 from harness.sandbox.choose import Refusal
-from harness.secrets import released
 from harness.tools import Tool
 from harness.tools.arguments import canonical, parse, refusal
 from harness.tools.compare import as_texts
@@ -78,7 +77,7 @@ def _confined(run: Run, tool: Tool, request: Request) -> Request:
     if guard is None or tool.pipeline:
         return request
     choice = guard.level(tool, request.effect)
-    auth = released(tool, guard.settings, guard.environ, run.project).problems
+    auth = guard.released(tool).problems
     if isinstance(choice, Refusal):
         return replace(request, caged=f"{choice.why}; {choice.fix}", auth=auth)
     unconfined = tool.name in guard.settings.unconfined and choice.level == "none"

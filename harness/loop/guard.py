@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness.errors import HarnessError
 from harness.loop.fence import Fence
 from harness.policy import LEVELS, Level
 from harness.policy.settings import Settings
 from harness.sandbox import Machine
 from harness.sandbox.choose import Call, Choice, Refusal, level_for, summary
 from harness.sandbox.facts import Facts
-from harness.secrets import released, store
+from harness.secrets import Released, released, store
 from harness.tools import Tool
 
 
@@ -57,9 +58,16 @@ class Guard:
         """Whether the tool has the profile of a test runner: it writes the workspace and uses loopback."""
         return tool.name in self.settings.tests
 
+    def released(self, tool: Tool) -> Released:
+        """The secrets of a tool. One that is there and may not be used is a problem of the call, not of the run."""
+        try:
+            return released(tool, self.settings, self.environ, self.fence.workspace)
+        except HarnessError as error:
+            return Released(problems=(f"{tool.name}: {error.where or ''} {error.message}; {error.fix}",))
+
     def level(self, tool: Tool, effect: str) -> Choice | Refusal:
         """The level a call of this effect gets here, or why it may not run at all."""
-        secret = bool(released(tool, self.settings, self.environ, self.fence.workspace).values)
+        secret = bool(self.released(tool).values)
         if effect == "read" and self.is_test_runner(tool):
             effect = "write"
         call = Call(tool.name, effect, any(host != "none" for host in tool.net), secret, self.trusted)
