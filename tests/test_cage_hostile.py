@@ -13,6 +13,14 @@ from tests.loop_world import Ran
 
 LEVELS = ["none", "limits", pytest.param("landlock", marks=needs_landlock), pytest.param("full", marks=needs_full)]
 EFFECTS = ["read", "write"]
+SOME = pytest.mark.parametrize(
+    ("where", "effect"),
+    [
+        ("limits", "write"),
+        pytest.param("landlock", "read", marks=needs_landlock),
+        pytest.param("full", "write", marks=needs_full),
+    ],
+)
 CLOSES = """
 import os, time
 os.closerange(0, 300)
@@ -121,10 +129,9 @@ def test_it_daemonises(project: Caged, where: str, effect: str) -> None:
     assert (ran.ends(), printed(ran)) == ([("hostile", "OK")], "left\n")
 
 
-@pytest.mark.parametrize(("where", "effect"), [(LEVELS[0], "write"), (LEVELS[2], "read"), (LEVELS[3], "write")])
-def test_it_ignores_term(project: Caged, where: object, effect: str) -> None:
-    name = where if isinstance(where, str) else where.values[0]  # type: ignore[attr-defined]
-    ran = hostile(project, name, effect, IGNORES, seconds=1)
+@SOME
+def test_it_ignores_term(project: Caged, where: str, effect: str) -> None:
+    ran = hostile(project, where, effect, IGNORES, seconds=1)
     assert (last(ran)["class"], printed(ran)) == ("TIMEOUT", "here\n")
 
 
@@ -145,8 +152,7 @@ def test_it_opens_ten_thousand_files(project: Caged, where: str, effect: str) ->
     assert printed(hostile(project, where, effect, OPENS)) == "Too many open files True\n"
 
 
-@pytest.mark.parametrize(("where", "effect"), [("limits", "write"), (LEVELS[2], "read"), (LEVELS[3], "write")])
-def test_it_stops_itself(project: Caged, where: object, effect: str) -> None:
-    name = where if isinstance(where, str) else where.values[0]  # type: ignore[attr-defined]
-    ran = hostile(project, name, effect, STOPS, seconds=1)
+@SOME
+def test_it_stops_itself(project: Caged, where: str, effect: str) -> None:
+    ran = hostile(project, where, effect, STOPS, seconds=1)
     assert (last(ran)["class"], printed(ran)) == ("TIMEOUT", "stopping\n")

@@ -25,7 +25,7 @@ from harness.sandbox import Cage, bubblewrap, landlock, names, seccomp
 from harness.sandbox.choose import Refusal
 from harness.sandbox.protect import Change
 from harness.sandbox.proxy import BRIDGE, Proxy, bridged
-from harness.secrets import passed, placed
+from harness.secrets import Secret, passed, placed
 from harness.tools import Tool
 
 DIRECT_SECONDS = 60.0
@@ -98,17 +98,13 @@ def confined(run: Run, op: Operation, tool: Tool, job: Job, io: IO) -> Iterator[
         return
     with ExitStack() as stack:
         work = run.folder / "ops" / str(op.n) / str(op.attempt) / "work"
-        found = guard.released(tool)
-        if found.problems:
-            raise HarnessError(found.problems[0], "give it its secret, and try again")
-        secret = found.values
+        secret = _secrets(guard, tool)
         given = stack.enter_context(placed(tool, secret, work, io))
         plain = passed(tool, guard.settings, guard.environ)
         env = {**job.env, **plain.variables, **given}
         tools = toolchains(guard.environ) if guard.is_test_runner(tool) else Toolchains(env["PATH"])
         env["PATH"] = tools.path
-        values, known = run.values(tool.name, op.argv or ()), _hosts_env(plain.variables, secret)
-        grant = hosts_of(tool, values, known, guard.settings)
+        grant = _grant(run, op, tool, guard, {**plain.variables, **_revealed(secret)})
         proxy = _proxy(grant, level, stack)
         cage = cage_of(run, op, tool, level, grant, proxy, (*plain.readable, *tools.readable))
         job = replace(job, env=env, limits=cage.limits)
@@ -122,8 +118,32 @@ def confined(run: Run, op: Operation, tool: Tool, job: Job, io: IO) -> Iterator[
                 guard.fence.forget(job.op_id)
 
 
-def _hosts_env(plain: Mapping[str, str], secret: Mapping[str, Any]) -> dict[str, str]:
-    return {**plain, **{name: value.reveal() for name, value in secret.items()}}
+def network_text(run: Run, op: Operation, tool: Tool) -> str:
+    """What the call could really reach, as a person is told; empty without network."""
+    guard, level = run.world.guard, cast(Level, op.level or "none")
+    if guard is None:
+        return ""
+    plain, secret = passed(tool, guard.settings, guard.environ).variables, guard.released(tool).values
+    try:
+        return _grant(run, op, tool, guard, {**plain, **_revealed(secret)}).text(level)
+    except HarnessError as error:
+        return f"network: {error}"
+
+
+def _grant(run: Run, op: Operation, tool: Tool, guard: Guard, known: Mapping[str, str]) -> Grant:
+    return hosts_of(tool, run.values(tool.name, op.argv or ()), known, guard.settings)
+
+
+def _secrets(guard: Guard, tool: Tool) -> Mapping[str, Secret]:
+    """What was there when the call was judged may be gone now: then it must not start."""
+    found = guard.released(tool)
+    if found.problems:
+        raise HarnessError(found.problems[0], "give it its secret, and try again")
+    return found.values
+
+
+def _revealed(secret: Mapping[str, Secret]) -> dict[str, str]:
+    return {name: value.reveal() for name, value in secret.items()}
 
 
 def _proxy(grant: Grant, level: Level, stack: ExitStack) -> Proxy | None:

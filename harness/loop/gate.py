@@ -12,6 +12,7 @@ from harness.errors import near_text
 from harness.events.line import to_json
 from harness.events.state import Operation
 from harness.graph.fresh import consumed, unmet
+from harness.loop.confine import network_text
 from harness.loop.run import Run
 from harness.policy.decide import Decision, Request, decide
 from harness.policy.decide import over_budget as over_limit
@@ -183,5 +184,6 @@ def shown(run: Run, op: Operation, position: Mapping[str, int]) -> dict[str, Any
         "run": run.name, "op": op.n, "skill": run.state.start.get("skill", ""), "tool": op.tool, "effect": op.effect,
         "path": str(tool.path) if tool else op.tool, "argv": list(op.argv or ()), "cwd": str(Path(run.project)),
         "digest": op.digest or "", "level": op.level or "none", "reasons": list(op.reasons), "turn": op.turn,
+        "network": network_text(run, op, tool) if tool else "",
         **position,
     }  # fmt: skip
