@@ -65,7 +65,9 @@ def test_the_start_of_a_run_says_it(project: Caged) -> None:
 @needs_full
 def test_sandbox_full_raises_reads(project: Caged) -> None:
     project.sandbox = "full"
-    assert level(project.one("look")) == "full"
+    ran = project.one("look")
+    assert level(ran) == "full"
+    assert ran.of("run.start")[0]["data"]["confine"]["reason"] == "confinement: full"
 
 
 @needs_both
@@ -74,7 +76,8 @@ def test_a_level_for_require_is_that_of_every_call(project: Caged, require: str)
     project.policy(f"sandbox:\n  require: {require}")
     ran = project.calls(call("look"), call("save"), call("send"), allow=("send",))
     assert [level(ran, n) for n in range(3)] == [require] * 3
-    assert ran.of("run.start")[0]["data"]["confine"]["level"] == require or require == "landlock"
+    said = ran.of("run.start")[0]["data"]["confine"]
+    assert (said["level"], said["reason"]) == (require, f"confinement: {require}, as `sandbox.require` says")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from harness.loop.guard import Guard, hidden_folders
 from harness.policy import LEVELS, Level, Require
 from harness.policy.files import config_folder
 from harness.policy.settings import Settings, load, raised
-from harness.sandbox.choose import summary
 from harness.sandbox.facts import Facts, facts
 from harness.sandbox.kernel import set_undumpable
 from harness.sandbox.probe import test_machine
@@ -84,7 +83,7 @@ def seal_folder() -> Path | None:
 def confinement_notices(guard: Guard) -> list[str]:
     """The line that says what calls get here and why, and below full what stays open."""
     best = guard.best()
-    lines = [summary(guard.machine, guard.settings.require)]
+    lines = [guard.summary()]
     if best == "landlock":
         lines += [f"open: {gap}" for gap in guard.machine.gaps]
     return lines

@@ -12,7 +12,7 @@ from harness.loop.fence import Fence
 from harness.policy import LEVELS, Level
 from harness.policy.settings import Settings
 from harness.sandbox import Machine
-from harness.sandbox.choose import Call, Choice, Refusal, level_for, summary
+from harness.sandbox.choose import Call, Choice, Refusal, level_for, strongest, summary
 from harness.sandbox.facts import Facts
 from harness.secrets import Released, released, store
 from harness.tools import Tool
@@ -38,9 +38,15 @@ class Guard:
 
     def best(self) -> Level:
         """The strongest level that calls get here."""
-        if self.settings.require in ("none", "limits"):
-            return self.settings.require
-        return next((level for level in ("full", "landlock") if self.machine.gives(level)), "limits")
+        return strongest(self.machine, self.settings.require, self.floor())
+
+    def floor(self) -> Level:
+        """The least level of every call, beside the rules of `require`."""
+        return max(self.least, self.settings.floor, key=rank)
+
+    def summary(self) -> str:
+        """The line that says what calls get here, and why."""
+        return summary(self.machine, self.settings.require, self.floor())
 
     def reason(self, level: Level) -> str:
         """Why the machine does not give a level."""
@@ -52,7 +58,7 @@ class Guard:
         best = self.best()
         tested = self.machine.levels.get(best)
         blocked, left = (list(tested.blocked), list(tested.open)) if tested is not None else ([], [])
-        return {"level": best, "blocked": blocked, "open": left, "reason": summary(self.machine, self.settings.require)}
+        return {"level": best, "blocked": blocked, "open": left, "reason": self.summary()}
 
     def is_test_runner(self, tool: Tool) -> bool:
         """Whether the tool has the profile of a test runner: it writes the workspace and uses loopback."""
@@ -71,8 +77,8 @@ class Guard:
         if effect == "read" and self.is_test_runner(tool):
             effect = "write"
         call = Call(tool.name, effect, any(host != "none" for host in tool.net), secret, self.trusted)
-        least = max(self.least, self.settings.floor, key=rank)
-        return level_for(call, self.machine, self.settings.require, self.settings.unconfined.get(tool.name, ""), least)
+        unconfined = self.settings.unconfined.get(tool.name, "")
+        return level_for(call, self.machine, self.settings.require, unconfined, self.floor())
 
 
 def rank(level: Level) -> int:

@@ -59,4 +59,6 @@ def _stop(run: Run, crew: Crew, op: Operation) -> Stop | None:
         return end(run, "passed", answer=answer)
     code = op.result.get("exit") or 1
     why = f"{op.result['class']}: {op.result.get('why') or f'exit {code}'}"
+    if op.result["class"] == "DENIED":  # what it did was undone
+        return end(run, "denied", error=why, answer=answer)
     return end(run, "failed", code if CLASSES.get(code) == op.result["class"] else 1, error=why, answer=answer)
