@@ -1,7 +1,8 @@
-"""Attacks through whole runs: what the header says, the level it gets, what the tool really could do, what is put back."""
+"""Attacks through whole runs: the header's effect, the level, what the tool really could do, what is put back."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -129,7 +130,8 @@ def test_A20_an_overlapping_call_is_denied_too(project: Caged) -> None:
     """Nobody can tell which of the two it was."""
     repository(project)
     at(project, "landlock")
-    project.tool("plant", "echo evil > .git/hooks/pre-commit; touch planted; until test -e go; do sleep 0.02; done", WRITE)
+    plant = "echo evil > .git/hooks/pre-commit; touch planted; until test -e go; do sleep 0.02; done"
+    project.tool("plant", plant, WRITE)
     project.tool("wait", "until test -e planted; do sleep 0.02; done; touch go; sleep 0.3", WRITE)
     ran = project.calls(call("plant"), call("wait"))
     assert sorted(ran.ends()) == [("plant", "DENIED"), ("wait", "DENIED")]
@@ -270,8 +272,11 @@ print(json.dumps({
 
 
 @pytest.mark.parametrize("effect", ["read", "write"])
-@pytest.mark.parametrize("machine", [pytest.param(NO_BWRAP, marks=needs_landlock), pytest.param(HERE, marks=needs_full)],
-                         ids=["landlock", "full"])  # fmt: skip
+@pytest.mark.parametrize(
+    "machine",
+    [pytest.param(NO_BWRAP, marks=needs_landlock), pytest.param(HERE, marks=needs_full)],
+    ids=["landlock", "full"],
+)
 def test_A43_no_way_into_any_network(project: Caged, machine: object, effect: str) -> None:
     project.machine = machine  # type: ignore[assignment]
     project.python("call-home", NETWORK, f"@meta effect {effect}\n@arg words*  where")
@@ -280,10 +285,8 @@ def test_A43_no_way_into_any_network(project: Caged, machine: object, effect: st
         tcp.bind(("127.0.0.1", 0))
         name = f"cage-{tcp.getsockname()[1]}"
         abstract.bind(f"\0{name}")
-        here = os.getcwd()
-        os.chdir(project.path)
-        unix.bind("agent.sock")
-        os.chdir(here)
+        with contextlib.chdir(project.path):  # the name of a socket holds 107 bytes
+            unix.bind("agent.sock")
         for server in (tcp, abstract, unix):
             server.listen()
         ran = project.one("call-home", str(tcp.getsockname()[1]), name, path)

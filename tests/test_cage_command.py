@@ -145,8 +145,10 @@ def test_A42_the_environment_of_the_harness_cannot_be_read(project: Project, lev
     assert (done.returncode, done.stdout) == (0, "blocked\n"), done.stderr
 
 
-EVIL = ["\x1b[2J\x1b[1;1Hfine", "a\rb", "\x1b]8;;http://evil.example\x1b\\click\x1b]8;;\x1b\\", "\x1b]52;c;ZXZpbA==\x07",
-        "\x9b31m", "\u202egnp.exe", "\x00".replace("\x00", "\x01")]  # fmt: skip
+EVIL = [
+    "\x1b[2J\x1b[1;1Hfine", "a\rb", "\x1b]8;;http://evil.example\x1b\\click\x1b]8;;\x1b\\",
+    "\x1b]52;c;ZXZpbA==\x07", "\x9b31m", "\u202egnp.exe", "\x01",
+]  # fmt: skip
 
 
 def test_A33_no_escape_of_a_proposal_reaches_the_terminal(project: Project) -> None:

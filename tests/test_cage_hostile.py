@@ -1,4 +1,4 @@
-"""Tools that will not end, through whole runs at every level: closed or unlocked descriptors, daemons, floods, stops."""
+"""Tools that will not end, through whole runs at every level: closed descriptors, daemons, floods, stops."""
 
 from __future__ import annotations
 

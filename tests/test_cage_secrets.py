@@ -1,4 +1,4 @@
-"""Secrets and plain variables through whole runs: who gets which, how, and what is left of them. Masking is not here."""
+"""Secrets and plain variables through whole runs: who gets which, how, and what is left. Masking is not here."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.secrets import PREFIX
-from tests.cage_world import NEITHER, NO_BWRAP, Caged, last, level, make, needs_full, needs_landlock, printed
+from tests.cage_world import NEITHER, NO_BWRAP, Caged, level, make, needs_full, needs_landlock, printed
 from tests.loop_world import call, finish, reply
 
 VALUE = "s3cret-value-of-a-token"
@@ -45,7 +45,8 @@ def test_a_secret_as_a_variable_reaches_its_tool_at_full_and_no_record(
 
 
 @pytest.mark.parametrize(
-    "require", ["none", "limits", pytest.param("landlock", marks=needs_landlock), pytest.param("full", marks=needs_full)]
+    "require",
+    ["none", "limits", pytest.param("landlock", marks=needs_landlock), pytest.param("full", marks=needs_full)],
 )
 @pytest.mark.parametrize("effect", ["read", "write"])
 def test_a_secret_as_a_file_is_gone_afterwards(project: Caged, require: str, effect: str) -> None:

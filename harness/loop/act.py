@@ -170,7 +170,7 @@ class Crew:
         run, tool = self.run, self.run.toolset.tools[op.tool]
         io, cancel, attempt = run.world.io, run.world.cancel, self._attempts.pop(op.n, None)
         try:
-            with confined(run, op, tool, job_of(run, op, tool, extra, op.attempt), io) as cage:
+            with confined(run, op, tool, job_of(run, op, tool, extra, op.attempt), io, attempt is None) as cage:
                 hooks = (cage.wrap, cage.start, cage.pass_fds)
                 if attempt is None:
                     outcome = execute(cage.job, io, cancel, None, *hooks)

@@ -15,6 +15,7 @@ from harness.errors import DeniedError, HarnessError
 from harness.events.io import IO
 from harness.events.state import Operation
 from harness.executor import Job
+from harness.executor.limits import limited
 from harness.loop.guard import Guard
 from harness.loop.run import Run
 from harness.loop.toolchains import Toolchains, toolchains
@@ -90,8 +91,11 @@ def variables(run: Run, tool: Tool) -> list[str]:
 
 
 @contextmanager
-def confined(run: Run, op: Operation, tool: Tool, job: Job, io: IO) -> Iterator[Confined]:
-    """Prepare the cage of one attempt, and take it down again. Raises OSError where that is not possible."""
+def confined(run: Run, op: Operation, tool: Tool, job: Job, io: IO, direct: bool) -> Iterator[Confined]:
+    """Prepare the cage of one attempt, and take it down again. `direct`: without a shim.
+
+    Raises OSError or HarnessError where that is not possible.
+    """
     guard, level = run.world.guard, cast(Level, op.level or "none")
     if guard is None:
         yield Confined(job, list, _here, (), Aftermath)
@@ -112,7 +116,7 @@ def confined(run: Run, op: Operation, tool: Tool, job: Job, io: IO) -> Iterator[
         if fenced:
             guard.fence.enter(job.op_id, work.parent)
         try:
-            yield _hooks(cage, job, guard, proxy, fenced, stack)
+            yield _hooks(cage, job, guard, proxy, fenced, direct, stack)
         finally:
             if fenced:
                 guard.fence.forget(job.op_id)
@@ -182,7 +186,9 @@ def _here(start: Callable[[], Any]) -> Any:
     return start()
 
 
-def _hooks(cage: Cage, job: Job, guard: Guard, proxy: Proxy | None, fenced: bool, stack: ExitStack) -> Confined:
+def _hooks(
+    cage: Cage, job: Job, guard: Guard, proxy: Proxy | None, fenced: bool, direct: bool, stack: ExitStack
+) -> Confined:
     fds: tuple[int, ...] = ()
     code = seccomp.program(guard.facts.machine, cage.network != "off") if cage.level == "full" else None
     if code is not None:
@@ -193,7 +199,8 @@ def _hooks(cage: Cage, job: Job, guard: Guard, proxy: Proxy | None, fenced: bool
     def wrap(argv: list[str]) -> list[str]:
         if cage.level != "full":
             return argv
-        inside = bridged(argv, proxy.path) if proxy is not None else argv
+        inside = limited(argv, job) if direct else argv  # bubblewrap starts it where its limits come too late
+        inside = bridged(inside, proxy.path) if proxy is not None else inside
         return bubblewrap.argv(cage, inside, fds[0] if fds else None, guard.facts)
 
     def start(spawn: Callable[[], Any]) -> Any:
