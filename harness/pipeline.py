@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -17,13 +18,15 @@ from harness.loop.people import ask_people, park_for_approval, park_for_child
 from harness.loop.run import Run, Stop
 from harness.loop.settle import drive_by
 from harness.policy.decide import Decision, Request
-from harness.tools.expression import MISSING, Ref, Unbound, bind, field, holds
+from harness.tools.expression import MISSING, Lookup, Ref, bind, field, holds
 from harness.tools.outcome import CLASSES, structured
 from harness.tools.stages import Pipeline, Stage
 from harness.tools.wiring import edges, handlers
 
-CODES = {"INVALID_INPUT": 2, "MISCONFIGURED": 78}
+CODES = {"INVALID_INPUT": 2, "MISCONFIGURED": 78, "TIMEOUT": 124}
 ERR_TAIL = 1024
+_OPTION = re.compile(r"-(?!\d)(?=.)", re.DOTALL)
+"""A word that some parser would take for an option: a dash that is not a number's, and not alone."""
 NO_FAILURE = ("DENIED", "OVER_BUDGET", "SKIPPED")
 
 
@@ -106,13 +109,27 @@ def _decide(plan: Plan, stage: Stage, newest: dict[str, Operation]) -> None:
         _refuse(run, stage, "SKIPPED", why)
         return
     try:
-        words = [text for word in stage.run for text in bind(word, lookup)]
-    except Unbound as error:
+        words = _bound(stage, lookup)
+    except ValueError as error:
         _refuse(run, stage, "INVALID_INPUT", str(error))
         return
     call = {"stage": stage.name, "tool": words[0], "args": words[1:]}
     op = Operation(n=run.state.next_op, verb="stage", tool=words[0], stage=stage.name, arguments={"args": words[1:]})
     judge(run, op, call=call)
+
+
+def _bound(stage: Stage, lookup: Lookup) -> list[str]:
+    """The words of a stage. What comes from inputs and results is a value: it never becomes an option by itself."""
+    words: list[str] = []
+    for word in stage.run:
+        texts = bind(word, lookup)
+        loose = "--" not in words and not isinstance(word.parts[0], str)
+        odd = next((text for text in texts if loose and _OPTION.match(text)), None)
+        if odd is not None:
+            fix = f"write --opt={word.text}, or -- before it"
+            raise ValueError(f"{word.text} is {odd!r}, which would be read as an option; {fix}")
+        words += texts
+    return words
 
 
 def _refuse(run: Run, stage: Stage, code: str, why: str) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from harness.cli.guarding import confinement_notices, make_guard
+from harness.cli.guarding import confinement_notices, make_guard, seal_folder
 from harness.cli.options import Globals
 from harness.cli.outcome import check_out, finish, unfinished, write_out
 from harness.cli.output import flags
@@ -57,6 +57,7 @@ class Driver:
         world.parallel = int(self.at.config.value("parallel"))
         world.tool_timeout = float(self.at.config.value("tool_timeout"))
         world.guard = make_guard(self.at, self.sandbox)
+        world.seals = seal_folder()
         world.tools_path = tuple(str(p) for p in self.at.config.value("tools.path"))
         return world
 
@@ -158,6 +159,8 @@ def session_notices(session: Session) -> list[str]:
         found.append("the goal was read from a file or a pipe: it counts as input, not as your words")
     if session.run.world.guard is not None:
         found += confinement_notices(session.run.world.guard)
+    if session.run.world.seals is None:
+        found.append("warning: the state directory cannot be written: changes to the journal will not be noticed")
     if session.model is not None and session.skill is not None:
         why = session.model.source
         if why == "auto":

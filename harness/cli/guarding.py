@@ -15,8 +15,7 @@ from harness.loop.guard import Guard, hidden_folders
 from harness.policy import LEVELS, Level, Require
 from harness.policy.files import config_folder
 from harness.policy.settings import Settings, load, raised
-from harness.sandbox.choose import summary
-from harness.sandbox.facts import facts
+from harness.sandbox.facts import Facts, facts
 from harness.sandbox.kernel import set_undumpable
 from harness.sandbox.probe import test_machine
 
@@ -25,12 +24,17 @@ def make_guard(at: Place, sandbox: str | None) -> Guard:
     """Read the settings, test the machine, and say what no tool reads. Raises HarnessError, exit 2 or 7."""
     set_undumpable()
     tree.prepare()  # what the self-test leaves behind is ours to end
+    return guard_for(at, sandbox, facts())
+
+
+def guard_for(at: Place, sandbox: str | None, here: Facts) -> Guard:
+    """The same on a machine of which `here` is true."""
     settings = _settings(at, sandbox)
     levels: tuple[Level, ...] = ("landlock", "full")
     wanted = [level for level in levels if _is_wanted(level, settings)]
     with tempfile.TemporaryDirectory(prefix="harness-") as scratch:
-        machine = test_machine(facts(), Path(scratch).resolve(), wanted)
-    guard = Guard(settings, machine, facts(), _fence(at), environ=dict(os.environ), hidden=_hidden(at))
+        machine = test_machine(here, Path(scratch).resolve(), wanted)
+    guard = Guard(settings, machine, here, _fence(at), environ=dict(os.environ), hidden=_hidden(at))
     if settings.floor != "none" and not any(machine.gives(level) for level in LEVELS[LEVELS.index(settings.floor) :]):
         what = f"this machine does not give the confinement {settings.floor} ({guard.reason(settings.floor)})"
         raise DeniedError(what, "lower `sandbox.require` in your own policy.yaml, or mend the cause")
@@ -59,15 +63,29 @@ def _fence(at: Place) -> Fence:
 
 
 def _hidden(at: Place) -> tuple[Path, ...]:
+    return hidden_folders(os.environ, runs_dir(at), config_folder(os.environ), state_folder())
+
+
+def state_folder() -> Path:
+    """What is kept of runs outside their projects."""
     home = Path(os.environ.get("HOME") or Path.home())
-    state = Path(os.environ.get("XDG_STATE_HOME") or home / ".local" / "state") / "harness"
-    return hidden_folders(os.environ, runs_dir(at), config_folder(os.environ), state)
+    return Path(os.environ.get("XDG_STATE_HOME") or home / ".local" / "state") / "harness"
+
+
+def seal_folder() -> Path | None:
+    """Where the digests of journals are kept, made if need be; None where no folder can be made for them."""
+    folder = state_folder() / "logs"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError:
+        return None
+    return folder
 
 
 def confinement_notices(guard: Guard) -> list[str]:
     """The line that says what calls get here and why, and below full what stays open."""
     best = guard.best()
-    lines = [summary(guard.machine, guard.settings.require)]
+    lines = [guard.summary()]
     if best == "landlock":
         lines += [f"open: {gap}" for gap in guard.machine.gaps]
     return lines

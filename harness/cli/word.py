@@ -152,7 +152,7 @@ def _request(at: Place, target: Waiting) -> dict[str, Any]:
     return {
         "run": target.folder.name, "op": op.n, "skill": target.state.start.get("skill", ""), "tool": op.tool,
         "effect": op.effect, "path": _path(at, target), "argv": list(op.argv or ()), "cwd": str(at.project),
-        "level": (target.state.start.get("confine") or {}).get("level", ""), "digest": op.digest or "",
+        "level": op.level or "none", "digest": op.digest or "",
         "reasons": list(op.reasons), "turn": op.turn,
     }  # fmt: skip
 

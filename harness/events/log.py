@@ -38,6 +38,7 @@ class Log:
         self.sinks: list[Sink] = []
         self.broken = False
         self._lock_fd, self._fd, self._good = lock_fd, -1, 0
+        self._sum = hashlib.sha256()
         self._mutex = threading.Lock()
         self._seq, self._epoch = 0, 1
         self._new_names = [folder.parent, folder]  # folders with names that may not be on the disk yet
@@ -87,6 +88,7 @@ class Log:
             self._cut()
             self._break("the journal cannot be written: the disk took only part of a line")
         self._good += len(line)
+        self._sum.update(line)
 
     def _cut(self) -> None:
         with contextlib.suppress(OSError):  # the next opener cuts what is left here
@@ -181,14 +183,20 @@ class Log:
         with contextlib.suppress(OSError):
             self.io.touch(self.folder / "lock", self.now())
 
-    def attach(self, found: Scan | None) -> None:
-        """Take over the journal as it was found, cutting off a torn tail; None begins an empty one."""
+    def mark(self) -> tuple[str, int]:
+        """SHA-256 and length of the journal as this process found it and went on with it."""
+        with self._mutex:
+            return self._sum.hexdigest(), self._good
+
+    def attach(self, found: Scan | None, raw: bytes = b"") -> None:
+        """Take over the journal as it was found in `raw`, cutting off a torn tail; None begins an empty one."""
         flags = os.O_WRONLY | os.O_APPEND | (os.O_CREAT | os.O_EXCL if found is None else 0)
         with self.guarded("the journal cannot be opened"):
             self._fd = self.io.open(self.folder / "events.jsonl", flags)
         if found is None:
             return
         self.events, self._good = found.events, found.good
+        self._sum.update(raw[: found.good])
         if found.torn:
             with self.guarded("the journal's torn end cannot be cut off"):
                 self._repair(found.torn)
@@ -232,19 +240,20 @@ def open_log(folder: Path, io: IO, clock: Clock, wait: float = 1.0) -> Log:
         log = Log(folder, io, clock, lock.take(folder, io, wait))
         with contextlib.ExitStack() as stack:
             stack.callback(log.close)
-            found = scan(path.read_bytes(), folder)
+            raw = path.read_bytes()
+            found = scan(raw, folder)
             if not found.started:
                 raise never_started(folder)
             stack.pop_all()
     except OSError as error:
         what = f"the run cannot be opened: {error.strerror or error}"
         raise JournalError(what, "make its folder readable and writable", str(path)) from error
-    return _attached(log, found)
+    return _attached(log, found, raw)
 
 
-def _attached(log: Log, found: Scan | None) -> Log:
+def _attached(log: Log, found: Scan | None, raw: bytes = b"") -> Log:
     try:
-        log.attach(found)
+        log.attach(found, raw)
     except BaseException:
         log.close()
         raise

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import resource
 import signal
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
 
@@ -35,6 +36,11 @@ def ulimits(job: Job) -> str:
     # the system counts all threads of the user, not those of the tool; some shells call it `p`, some `u`
     most = _below(resource.RLIMIT_NPROC, there + job.limits.procs)
     return f"{_ulimits(job.limits, job.timeout)}ulimit -p {most} 2>/dev/null||ulimit -u {most};"
+
+
+def limited(argv: Sequence[str], job: Job) -> list[str]:
+    """A command that sets its own limits first: for one whose process nobody can reach before it runs."""
+    return ["/bin/sh", "-c", f'unset PWD OLDPWD SHLVL;{ulimits(job)}exec "$@"', "harness-limits", *argv]
 
 
 @lru_cache

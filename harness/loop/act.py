@@ -136,7 +136,7 @@ class Crew:
     def _prepare(self, op: Operation, tool: Tool, attempt: int) -> None:
         """The attempt's folder, and for one that must outlive this process the files it leaves its evidence in."""
         self._make_scratch(op.n, attempt)
-        if not is_direct(op, tool):
+        if not is_direct(self.run, op, tool):
             folder = self.run.folder / "ops" / str(op.n) / str(attempt)
             with self.run.log.guarded("an attempt's files cannot be made"):
                 job = job_of(self.run, op, tool, Extra(), attempt)
@@ -170,7 +170,7 @@ class Crew:
         run, tool = self.run, self.run.toolset.tools[op.tool]
         io, cancel, attempt = run.world.io, run.world.cancel, self._attempts.pop(op.n, None)
         try:
-            with confined(run, op, tool, job_of(run, op, tool, extra, op.attempt), io) as cage:
+            with confined(run, op, tool, job_of(run, op, tool, extra, op.attempt), io, attempt is None) as cage:
                 hooks = (cage.wrap, cage.start, cage.pass_fds)
                 if attempt is None:
                     outcome = execute(cage.job, io, cancel, None, *hooks)

@@ -60,7 +60,8 @@ def _checked(run: Run, op: Operation) -> tuple[int, ...] | None:
         run.note("changed", f"the approval of operation {op.n} is void: {op.tool} is not what it was.")
         judge(run, op)
         return None
-    if request.needs or request.problems or request.broken or not request.known or _is_weaker(request.level, op.level):
+    refused = request.needs or request.problems or request.broken or request.caged or request.auth
+    if refused or not request.known or _is_weaker(request.level, op.level):
         judge(run, op)
         return None
     return needs

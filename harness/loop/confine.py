@@ -10,12 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from harness.errors import DeniedError
+from harness.errors import DeniedError, HarnessError
 from harness.events.io import IO
 from harness.events.state import Operation
 from harness.executor import Job
+from harness.executor.limits import limited
 from harness.loop.guard import Guard
 from harness.loop.run import Run
+from harness.loop.toolchains import Toolchains, toolchains
 from harness.policy import Level
 from harness.policy.hosts import Grant, hosts_of
 from harness.policy.settings import limits_of
@@ -24,7 +26,7 @@ from harness.sandbox.choose import Refusal
 from harness.sandbox.protect import Change
 from harness.sandbox.proxy import BRIDGE, Proxy
 from harness.sandbox.start import hooks
-from harness.secrets import passed, placed, released
+from harness.secrets import Secret, passed, placed
 from harness.tools import Tool
 
 DIRECT_SECONDS = 60.0
@@ -52,9 +54,9 @@ class Aftermath:
     refused: tuple[str, ...] = ()
 
 
-def is_direct(op: Operation, tool: Tool) -> bool:
+def is_direct(run: Run, op: Operation, tool: Tool) -> bool:
     """Whether the attempt needs no shim: it reads, may be done twice, and is short."""
-    return op.effect == "read" and op.repeat == "pure" and tool.timeout <= DIRECT_SECONDS
+    return op.effect == "read" and op.repeat == "pure" and seconds_of(run, tool) <= DIRECT_SECONDS
 
 
 def level_now(run: Run, op: Operation, tool: Tool | None) -> Level:
@@ -76,7 +78,7 @@ def seconds_of(run: Run, tool: Tool) -> float:
     if tool.timeout != UNSAID_SECONDS:
         return tool.timeout
     guard = run.world.guard
-    return TEST_SECONDS if guard is not None and tool.name in guard.settings.tests else run.world.tool_timeout
+    return TEST_SECONDS if guard is not None and guard.is_test_runner(tool) else run.world.tool_timeout
 
 
 def variables(run: Run, tool: Tool) -> list[str]:
@@ -85,39 +87,67 @@ def variables(run: Run, tool: Tool) -> list[str]:
     if guard is None:
         return []
     plain = passed(tool, guard.settings, guard.environ).variables
-    return sorted({*plain, *released(tool, guard.settings, guard.environ, run.project).values})
+    return sorted({*plain, *guard.released(tool).values})
 
 
 @contextmanager
-def confined(run: Run, op: Operation, tool: Tool, job: Job, io: IO) -> Iterator[Confined]:
-    """Prepare the cage of one attempt, and take it down again. Raises OSError where that is not possible."""
+def confined(run: Run, op: Operation, tool: Tool, job: Job, io: IO, direct: bool) -> Iterator[Confined]:
+    """Prepare the cage of one attempt, and take it down again. `direct`: without a shim.
+
+    Raises OSError or HarnessError where that is not possible.
+    """
     guard, level = run.world.guard, cast(Level, op.level or "none")
     if guard is None:
         yield Confined(job, list, _here, (), Aftermath)
         return
     with ExitStack() as stack:
         work = run.folder / "ops" / str(op.n) / str(op.attempt) / "work"
-        secret = released(tool, guard.settings, guard.environ, run.project).values
+        secret = _secrets(guard, tool)
         given = stack.enter_context(placed(tool, secret, work, io))
         plain = passed(tool, guard.settings, guard.environ)
         env = {**job.env, **plain.variables, **given}
-        values, known = run.values(tool.name, op.argv or ()), _hosts_env(plain.variables, secret)
-        grant = hosts_of(tool, values, known, guard.settings)
+        tools = toolchains(guard.environ) if guard.is_test_runner(tool) else Toolchains(env["PATH"])
+        env["PATH"] = tools.path
+        grant = _grant(run, op, tool, guard, {**plain.variables, **_revealed(secret)})
         proxy = _proxy(grant, level, stack)
-        cage = cage_of(run, op, tool, level, grant, proxy, plain.readable)
+        cage = cage_of(run, op, tool, level, grant, proxy, (*plain.readable, *tools.readable))
         job = replace(job, env=env, limits=cage.limits)
         fenced = _is_fenced(cage)
         if fenced:
             guard.fence.enter(job.op_id, work.parent)
         try:
-            yield _hooks(cage, job, guard, proxy, fenced, stack)
+            yield _hooks(cage, job, guard, proxy, fenced, direct, stack)
         finally:
             if fenced:
                 guard.fence.forget(job.op_id)
 
 
-def _hosts_env(plain: Mapping[str, str], secret: Mapping[str, Any]) -> dict[str, str]:
-    return {**plain, **{name: value.reveal() for name, value in secret.items()}}
+def network_text(run: Run, op: Operation, tool: Tool) -> str:
+    """What the call could really reach, as a person is told; empty without network."""
+    guard, level = run.world.guard, cast(Level, op.level or "none")
+    if guard is None:
+        return ""
+    plain, secret = passed(tool, guard.settings, guard.environ).variables, guard.released(tool).values
+    try:
+        return _grant(run, op, tool, guard, {**plain, **_revealed(secret)}).text(level)
+    except HarnessError as error:
+        return f"network: {error}"
+
+
+def _grant(run: Run, op: Operation, tool: Tool, guard: Guard, known: Mapping[str, str]) -> Grant:
+    return hosts_of(tool, run.values(tool.name, op.argv or ()), known, guard.settings)
+
+
+def _secrets(guard: Guard, tool: Tool) -> Mapping[str, Secret]:
+    """What was there when the call was judged may be gone now: then it must not start."""
+    found = guard.released(tool)
+    if found.problems:
+        raise HarnessError(found.problems[0], "give it its secret, and try again")
+    return found.values
+
+
+def _revealed(secret: Mapping[str, Secret]) -> dict[str, str]:
+    return {name: value.reveal() for name, value in secret.items()}
 
 
 def _proxy(grant: Grant, level: Level, stack: ExitStack) -> Proxy | None:
@@ -135,14 +165,15 @@ def cage_of(
     guard, workspace = run.world.guard, run.project.resolve()
     assert guard is not None
     found = names.find(workspace, guard.fence.roots)
+    tests, network = guard.is_test_runner(tool), grant.network(level)
     bridge = [BRIDGE] if proxy is not None else []
     named = [path for path in (*guard.readable, *more) if not path.is_relative_to(workspace)]  # inside it is as it is
     skill = [run.toolset.folder] if run.toolset.folder is not None else []
     return Cage(
         level=level, workspace=workspace, scratch=run.folder / "ops" / str(op.n) / str(op.attempt) / "work",
-        writable=op.effect in WRITES, protect=found.protect, hide=(*found.hide, *guard.hidden),
+        writable=tests or op.effect in WRITES, protect=found.protect, hide=(*found.hide, *guard.hidden),
         read=tuple(p.resolve() for p in (tool.path.parent, *skill, *run.family(), *named, *bridge)),
-        network=grant.network(level), proxy=proxy.path if proxy is not None else None,
+        network="loopback" if tests and network == "off" else network, proxy=proxy.path if proxy is not None else None,
         limits=limits_of(tool, guard.settings),
     )  # fmt: skip
 
@@ -156,11 +187,17 @@ def _here(start: Callable[[], Any]) -> Any:
     return start()
 
 
-def _hooks(cage: Cage, job: Job, guard: Guard, proxy: Proxy | None, fenced: bool, stack: ExitStack) -> Confined:
+def _hooks(
+    cage: Cage, job: Job, guard: Guard, proxy: Proxy | None, fenced: bool, direct: bool, stack: ExitStack
+) -> Confined:
     entry = hooks(cage, guard.facts, stack)
+
+    def wrap(argv: list[str]) -> list[str]:
+        late = direct and cage.level == "full"  # bubblewrap starts it where its limits come too late
+        return entry.wrap(limited(argv, job) if late else argv)
 
     def after() -> Aftermath:
         changes = guard.fence.leave(job.op_id) if fenced else []
         return Aftermath(tuple(changes), tuple(proxy.refused) if proxy is not None else ())
 
-    return Confined(job, entry.wrap, entry.start, entry.pass_fds, after)
+    return Confined(job, wrap, entry.start, entry.pass_fds, after)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from harness.events import seal
 from harness.events.state import Operation, State
 from harness.graph.fresh import is_fresh
 from harness.loop.run import Run, Stop
@@ -46,7 +47,7 @@ def end(
     if error:
         data["error"] = error if len(error) <= MAX_ERROR else f"{error[:MAX_ERROR]}…"
     run.append("run.end", data | {"spent": spent_of(run.state)})
-    run.log.sync()
+    _seal(run)
     return Stop(stop, code)
 
 
@@ -59,8 +60,15 @@ def park(run: Run, stop: str, ops: Sequence[int], hint: str, code: int | None = 
     """Append `park`: no process needs to wait from here on."""
     code = CODES[stop] if code is None else code
     run.append("park", {"stop": stop, "exit": code, "ops": list(ops), "hint": hint})
-    run.log.sync()
+    _seal(run)
     return Stop(stop, code, parked=True)
+
+
+def _seal(run: Run) -> None:
+    """Put the journal on the disk, keep its digest elsewhere, and see that the file is what was written into it."""
+    run.log.sync()
+    seal.keep(run.world.seals, run.log)
+    seal.check_written(run.log)
 
 
 def evidence(run: Run) -> list[str]:

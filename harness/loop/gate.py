@@ -12,11 +12,11 @@ from harness.errors import near_text
 from harness.events.line import to_json
 from harness.events.state import Operation
 from harness.graph.fresh import consumed, unmet
+from harness.loop.confine import network_text
 from harness.loop.run import Run
 from harness.policy.decide import Decision, Request, decide
 from harness.policy.decide import over_budget as over_limit
 from harness.sandbox.choose import Refusal
-from harness.secrets import released
 from harness.tools import Tool
 from harness.tools.arguments import canonical, parse, refusal
 from harness.tools.compare import as_texts
@@ -78,7 +78,7 @@ def _confined(run: Run, tool: Tool, request: Request) -> Request:
     if guard is None or tool.pipeline:
         return request
     choice = guard.level(tool, request.effect)
-    auth = released(tool, guard.settings, guard.environ, run.project).problems
+    auth = guard.released(tool).problems
     if isinstance(choice, Refusal):
         return replace(request, caged=f"{choice.why}; {choice.fix}", auth=auth)
     unconfined = tool.name in guard.settings.unconfined and choice.level == "none"
@@ -184,5 +184,6 @@ def shown(run: Run, op: Operation, position: Mapping[str, int]) -> dict[str, Any
         "run": run.name, "op": op.n, "skill": run.state.start.get("skill", ""), "tool": op.tool, "effect": op.effect,
         "path": str(tool.path) if tool else op.tool, "argv": list(op.argv or ()), "cwd": str(Path(run.project)),
         "digest": op.digest or "", "level": op.level or "none", "reasons": list(op.reasons), "turn": op.turn,
+        "network": network_text(run, op, tool) if tool else "",
         **position,
     }  # fmt: skip

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness.errors import HarnessError
 from harness.loop.fence import Fence
 from harness.policy import LEVELS, Level
 from harness.policy.settings import Settings
 from harness.sandbox import Machine
-from harness.sandbox.choose import Call, Choice, Refusal, level_for, summary
+from harness.sandbox.choose import Call, Choice, Refusal, level_for, strongest, summary
 from harness.sandbox.facts import Facts
-from harness.secrets import released, store
+from harness.secrets import Released, released, store
 from harness.tools import Tool
 
 
@@ -37,9 +38,15 @@ class Guard:
 
     def best(self) -> Level:
         """The strongest level that calls get here."""
-        if self.settings.require in ("none", "limits"):
-            return self.settings.require
-        return next((level for level in ("full", "landlock") if self.machine.gives(level)), "limits")
+        return strongest(self.machine, self.settings.require, self.floor())
+
+    def floor(self) -> Level:
+        """The least level of every call, beside the rules of `require`."""
+        return max(self.least, self.settings.floor, key=rank)
+
+    def summary(self) -> str:
+        """The line that says what calls get here, and why."""
+        return summary(self.machine, self.settings.require, self.floor())
 
     def reason(self, level: Level) -> str:
         """Why the machine does not give a level."""
@@ -51,14 +58,27 @@ class Guard:
         best = self.best()
         tested = self.machine.levels.get(best)
         blocked, left = (list(tested.blocked), list(tested.open)) if tested is not None else ([], [])
-        return {"level": best, "blocked": blocked, "open": left, "reason": summary(self.machine, self.settings.require)}
+        return {"level": best, "blocked": blocked, "open": left, "reason": self.summary()}
+
+    def is_test_runner(self, tool: Tool) -> bool:
+        """Whether the tool has the profile of a test runner: it writes the workspace and uses loopback."""
+        return tool.name in self.settings.tests
+
+    def released(self, tool: Tool) -> Released:
+        """The secrets of a tool. One that is there and may not be used is a problem of the call, not of the run."""
+        try:
+            return released(tool, self.settings, self.environ, self.fence.workspace)
+        except HarnessError as error:
+            return Released(problems=(f"{tool.name}: {error.where or ''} {error.message}; {error.fix}",))
 
     def level(self, tool: Tool, effect: str) -> Choice | Refusal:
         """The level a call of this effect gets here, or why it may not run at all."""
-        secret = bool(released(tool, self.settings, self.environ, self.fence.workspace).values)
-        call = Call(tool.name, effect, bool(tool.net), secret, self.trusted)
-        least = max(self.least, self.settings.floor, key=rank)
-        return level_for(call, self.machine, self.settings.require, self.settings.unconfined.get(tool.name, ""), least)
+        secret = bool(self.released(tool).values)
+        if effect == "read" and self.is_test_runner(tool):
+            effect = "write"
+        call = Call(tool.name, effect, any(host != "none" for host in tool.net), secret, self.trusted)
+        unconfined = self.settings.unconfined.get(tool.name, "")
+        return level_for(call, self.machine, self.settings.require, unconfined, self.floor())
 
 
 def rank(level: Level) -> int:

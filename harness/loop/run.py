@@ -76,7 +76,8 @@ class ChildEnd:
 class World:
     """What a run acts through, shared by a run and its children.
 
-    `ask` is None where nobody can be asked, `guard` where nothing is confined.
+    `ask` is None where nobody can be asked, `guard` where nothing is confined, `seals` (the folder of the journals'
+    digests) where none are kept.
     """
 
     io: IO
@@ -92,6 +93,7 @@ class World:
     tools_path: tuple[str, ...] = ()
     passed: Mapping[str, str] = field(default_factory=dict)
     guard: Guard | None = None
+    seals: Path | None = None
     runs_dir: Path = field(default=Path(".harness/runs"))
 
 

@@ -15,6 +15,8 @@ from harness.loop.run import Run, Stop
 from harness.loop.settle import drive_by
 from harness.tools.outcome import CLASSES
 
+OWN = {"TIMEOUT": 124, "MISCONFIGURED": 78}
+"""Exit codes of classes that we find out ourselves, whatever the process ended with."""
 REFUSED = {"INVALID_INPUT": ("failed", 2), "MISCONFIGURED": ("failed", 78), "OVER_BUDGET": ("budget", 6)}
 
 
@@ -47,6 +49,8 @@ def _stop(run: Run, crew: Crew, op: Operation) -> Stop | None:
     answer = op.result.get("out", "")
     if op.result.get("class") == "OK":
         return end(run, "passed", answer=answer)
-    code = op.result.get("exit") or 1
-    why = f"{op.result['class']}: {op.result.get('why') or f'exit {code}'}"
-    return end(run, "failed", code if CLASSES.get(code) == op.result["class"] else 1, error=why, answer=answer)
+    name, code = op.result["class"], op.result.get("exit") or 1
+    why = f"{name}: {op.result.get('why') or f'exit {code}'}"
+    if name == "DENIED":  # what it did was undone
+        return end(run, "denied", error=why, answer=answer)
+    return end(run, "failed", code if CLASSES.get(code) == name else OWN.get(name, 1), error=why, answer=answer)

@@ -14,6 +14,7 @@ from typing import Any
 
 from harness import __version__
 from harness.errors import HarnessError, JournalError
+from harness.events import seal
 from harness.events.line import to_json
 from harness.events.log import INLINE, INLINE_LARGE, Log, create, open_log
 from harness.graph.fresh import unmet
@@ -147,6 +148,8 @@ def reopen(
     start = log.events[0]["data"]
     with ExitStack() as stack:
         stack.callback(log.close)
+        seal.compare(world.seals, log)
+        seal.keep(world.seals, log, going_on=True)
         run = Run(log, world, toolset, project, rules, (start.get("parent") or {}).get("depth", 0))
         tidy_attempts(run)
         run.append("resume", _resume_data(run, by, list(changes)))

@@ -50,6 +50,10 @@ def pipeline_kit(catalog: Catalog, tool: Tool, places: Sequence[Path], folder: P
     pipeline = read_pipeline(tool)
     names = dict.fromkeys(stage.run[0].text for stage in pipeline.stages if stage.run)
     tools = {name: found for name in names if (found := find_tool(catalog, places, name)) is not None}
+    own = next((name for name, found in tools.items() if found.path.resolve() == tool.path.resolve()), None)
+    if own is not None:
+        what = f"a stage of {tool.name} runs {own}, which is this pipeline itself"
+        raise HarnessError(what, "take it out", str(tool.path))
     workers = frozenset(name for name in names if name not in tools and catalog.named(name))
 
     def resolve(name: str) -> Any:

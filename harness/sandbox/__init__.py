@@ -15,7 +15,7 @@ from harness.policy import LEVELS, Level, Limits
 
 __all__ = ["LEVELS", "Cage", "Level", "Limits", "Machine", "Network", "Tested"]
 
-Network = Literal["off", "proxy", "host"]
+Network = Literal["off", "loopback", "proxy", "host"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,8 @@ class Cage:
     its folder, paths of passed variables, the skill's folder), `write` more writable ones (the drafts). System and
     interpreter are readable without being named. `protect` are names inside the workspace that must not change: bound
     read-only at full. `hide` are paths that must not be read: covered at full, at landlock in read calls. Where they
-    lie within each other the longest path decides. `network` is off, the proxy alone (full), or the host's. `proxy` is
+    lie within each other the longest path decides. `network` is off, a loopback of its own (at full; elsewhere
+    the host's network), the proxy alone (full), or the host's. `proxy` is
     the socket of the proxy when it is used.
     """
 

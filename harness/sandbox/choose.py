@@ -63,15 +63,22 @@ def level_for(
     return Choice(found, f"{call.tool} runs at {found}, not {wanted}: {_reasons(machine, found)}", fell=True)
 
 
-def summary(machine: Machine, require: Require = "auto") -> str:
-    """The line at the start of a run: what calls get here, and why not more."""
-    if require in ("none", "limits"):
-        return f"confinement: {require}, as `sandbox.require` says"
-    best: Level = next((level for level in ("full", "landlock") if machine.gives(level)), "limits")
+def summary(machine: Machine, require: Require = "auto", least: Level = "none") -> str:
+    """The line at the start of a run: what calls get here, and why not more. `least` as for a call."""
+    if require != "auto":
+        return f"confinement: {strongest(machine, require, least)}, as `sandbox.require` says"
+    best = strongest(machine)
     if best == "full":
-        plain = "; plain reads: landlock" if require == "auto" and machine.gives("landlock") else ""
+        plain = "; plain reads: landlock" if least != "full" and machine.gives("landlock") else ""
         return f"confinement: full{plain}"
     return f"confinement: {best}; {_reasons(machine, best)}"
+
+
+def strongest(machine: Machine, require: Require = "auto", least: Level = "none") -> Level:
+    """The most that calls get here: with `auto` the best there is, else the level asked for."""
+    if require != "auto":
+        return _best(machine, _higher(require, least)) or "none"
+    return next((level for level in reversed(LEVELS) if machine.gives(level)), "none")
 
 
 def _wanted(call: Call) -> Level:

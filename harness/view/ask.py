@@ -20,7 +20,8 @@ LONG = 200
 MOST_OF_FILE = 1 << 20
 KEYS = ("y once", "e show the tool", "n no, and tell it why", "q stop", "[n] no")
 Request = dict[str, Any]
-"""Keys: skill tool effect argv (without the tool) path cwd n of turn spent level digest reasons text (the model's)."""
+"""Keys: skill tool effect argv (without the tool) path cwd n of turn spent level network digest reasons text (the
+model's)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ def _command(request: Request) -> str:
 def _facts(request: Request) -> str:
     parts = [f"in {one_line(str(request['cwd']))}"] if request.get("cwd") else []
     parts += [f"confinement {one_line(str(request['level']))}"] if request.get("level") else []
+    parts += [one_line(str(request["network"]))] if request.get("network") else []
     parts += [f"digest {one_line(str(request['digest']))[:8]}"] if request.get("digest") else []
     return " · ".join(parts)
 

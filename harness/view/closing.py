@@ -7,6 +7,7 @@ from typing import Any
 from harness.view.rows import Row, Run, Spent, Tree, short
 from harness.view.text import Glyphs, count, duration, money, one_line, plural, width, wrap
 
+ASKS = 10
 MEANING = {
     "failed": "the answer was not accepted",
     "declined": "a required tool was never run",
@@ -137,11 +138,18 @@ def _words(tree: Tree, run: Run, name: str, stop: str) -> list[str]:
         if child:
             commands += _words(tree, child, name, stop)
         elif row.verb == "ask" or stop == "needs-answer":
-            commands.append(f"harness answer {name} {row.op} TEXT")
+            asker = row.op if row.verb == "ask" else next(iter(asking(run)), row.op)
+            commands.append(f"harness answer {name} {asker} TEXT")
         elif stop == "needs-approval":
             digest = f" --digest {row.digest[:8]}" if row.digest else ""
             commands.append(f"harness approve {name} {row.op}{digest}")
     return commands
+
+
+def asking(run: Run) -> list[int]:
+    """The verifiers whose question a person must answer."""
+    checks = (run.verdict or {}).get("checks") or ()
+    return [check["op"] for check in checks if check.get("exit") == ASKS and "op" in check]
 
 
 def totals(tree: Tree, run: Run) -> Spent:

@@ -14,7 +14,7 @@ from harness.view import Event, Reader
 from harness.view.closing import first_line, last_lines
 from harness.view.fold import apply
 from harness.view.frame import stopping
-from harness.view.results import detail, seconds, tail
+from harness.view.results import detail, fetch, seconds, tail
 from harness.view.rows import Row, Run, Tree, failing, moment
 from harness.view.text import STATE_STYLE, Glyphs, duration, money, one_line, painter, plural
 
@@ -211,6 +211,9 @@ def _verify(event: Event, run: Run, view: Plain) -> str:
     data = event["data"]
     if data.get("ok"):
         return _join("verify answer", view.paint("ok", "green"))
+    question = fetch(data.get("question"), run.name, view.read)
+    if question:
+        return _join("verify answer", view.paint("waiting", "yellow"), one_line(question))
     missing = [f"{item.get('name')} {item.get('why')}" for item in data.get("missing") or ()]
     checks = [f"{check.get('name')} exit {check.get('exit')}" for check in failing(data)]
     return _join("verify answer", view.paint("failed", "red"), one_line("; ".join(missing + checks)))

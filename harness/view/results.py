@@ -58,6 +58,8 @@ def detail(row: Row, run: Run, read: Reader, glyphs: Glyphs, narrow: bool = Fals
         code = row.code if row.state == "refused" else ""
         return one_line(" ".join(part for part in (code, "; ".join(row.reasons)) if part))
     if row.state == "waiting":
+        if row.verb == "ask" and isinstance(row.question, str):
+            return one_line(f"waits for your answer: {row.question}")
         return "waits for your answer" if row.verb in ("ask", "finish") else "waits for your approval"
     if row.state == "running":
         return f"try {row.attempt}" if row.attempt > 1 else "retries" if row.end.get("retry") else ""
@@ -73,7 +75,9 @@ def _good(row: Row, run: Run, read: Reader, glyphs: Glyphs, narrow: bool) -> str
         words = edit_text(row, run, read, glyphs)[0]
         head, _, path = words.rpartition(" ")
         return f"{head} {path.rsplit('/', 1)[-1]}" if narrow else words
-    return result_text(row.end.get("out"), run.name, read)
+    lost = row.end.get("dropped") or 0
+    cut = f" (cut: {size(lost)} more were dropped)" if lost else ""
+    return result_text(row.end.get("out"), run.name, read) + cut
 
 
 def _bad(row: Row) -> str:
