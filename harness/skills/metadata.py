@@ -18,6 +18,7 @@ from harness.tools import Parameter
 from harness.tools.notation import parse_duration
 from harness.tools.parameter import BadTag, Unsupported, read_input
 
+LIMITS = ("requires", "verify", "budget", "inputs")
 BUDGET_KEYS = ("turns", "calls", "read", "write", "external", "destructive", "money_calls", "tokens", "usd", "seconds")
 _MODEL = re.compile(r"strong|cheap|none|(?:anthropic|openai|ollama|local|exec|scripted):\S.*")
 _USD = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?|\.[0-9]{1,12}")
@@ -96,10 +97,10 @@ def misspelt(key: str) -> str | None:
 
 
 def _near(key: str) -> str | None:
-    """The one of our keys that a stranger's resembles: it may be another client's, or a limit that was meant."""
+    """The limit that a stranger's key resembles: it may be another client's, or one that was meant."""
     import difflib  # only for keys that are not ours
 
-    close = difflib.get_close_matches(key.lower(), OUR_KEYS, 1, 0.85)
+    close = difflib.get_close_matches(key.lower(), LIMITS, 1, 0.7)
     return close[0] if close else None
 
 
