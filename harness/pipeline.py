@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from harness.events.line import to_json
@@ -14,15 +16,17 @@ from harness.loop.ending import end
 from harness.loop.gate import judge, record
 from harness.loop.people import ask_people, park_for_approval, park_for_child
 from harness.loop.run import Run, Stop
-from harness.loop.settle import interrupt, out_of_time, settle
+from harness.loop.settle import drive_by
 from harness.policy.decide import Decision, Request
-from harness.tools.expression import MISSING, Ref, Unbound, bind, field, holds
+from harness.tools.expression import MISSING, Lookup, Ref, bind, field, holds
 from harness.tools.outcome import CLASSES, structured
 from harness.tools.stages import Pipeline, Stage
 from harness.tools.wiring import edges, handlers
 
-CODES = {"INVALID_INPUT": 2, "MISCONFIGURED": 78}
+CODES = {"INVALID_INPUT": 2, "MISCONFIGURED": 78, "TIMEOUT": 124}
 ERR_TAIL = 1024
+_OPTION = re.compile(r"-(?!\d)(?=.)", re.DOTALL)
+"""A word that some parser would take for an option: a dash that is not a number's, and not alone."""
 NO_FAILURE = ("DENIED", "OVER_BUDGET", "SKIPPED")
 
 
@@ -51,23 +55,11 @@ def drive(run: Run, pipeline: Pipeline) -> Stop:
         stages = {op.stage for op in _fatal(plan)}
         plan = replace(plan, again=frozenset(n for n, op in run.state.ops.items() if op.stage in stages))
     run.stage_needs = lambda op: _consumed(plan, op)
-    with Crew(run) as crew:
-        while True:
-            stop = _step(plan, crew)
-            if stop is not None:
-                return stop
+    return drive_by(run, partial(_step, plan))
 
 
 def _step(plan: Plan, crew: Crew) -> Stop | None:
     run = plan.run
-    inbox.take(run)
-    if run.state.status == "ended" and run.state.end is not None:
-        return Stop(run.state.end["stop"], run.state.end["exit"])
-    if run.world.cancel.level:
-        return interrupt(crew)
-    stop = out_of_time(crew) or settle(crew)
-    if stop is not None:
-        return stop
     released = _release(plan)
     ask_people(run)
     again = start_allowed(crew)
@@ -117,13 +109,27 @@ def _decide(plan: Plan, stage: Stage, newest: dict[str, Operation]) -> None:
         _refuse(run, stage, "SKIPPED", why)
         return
     try:
-        words = [text for word in stage.run for text in bind(word, lookup)]
-    except Unbound as error:
+        words = _bound(stage, lookup)
+    except ValueError as error:
         _refuse(run, stage, "INVALID_INPUT", str(error))
         return
     call = {"stage": stage.name, "tool": words[0], "args": words[1:]}
     op = Operation(n=run.state.next_op, verb="stage", tool=words[0], stage=stage.name, arguments={"args": words[1:]})
     judge(run, op, call=call)
+
+
+def _bound(stage: Stage, lookup: Lookup) -> list[str]:
+    """The words of a stage. What comes from inputs and results is a value: it never becomes an option by itself."""
+    words: list[str] = []
+    for word in stage.run:
+        texts = bind(word, lookup)
+        loose = "--" not in words and not isinstance(word.parts[0], str)
+        odd = next((text for text in texts if loose and _OPTION.match(text)), None)
+        if odd is not None:
+            fix = f"write --opt={word.text}, or -- before it"
+            raise ValueError(f"{word.text} is {odd!r}, which would be read as an option; {fix}")
+        words += texts
+    return words
 
 
 def _refuse(run: Run, stage: Stage, code: str, why: str) -> None:

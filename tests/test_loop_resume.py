@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from harness.events.log import follow
-from tests.command import ROOT, clean_env
+from tests.command import ROOT, clean_env, home_of
 from tests.loop_world import Project, Ran, after_end_of, call, finish, reply
 
 
@@ -156,8 +156,7 @@ def test_a_kill_before_the_child_began(project: Project) -> None:
 
 
 def start_command(project: Project, *words: str) -> subprocess.Popen[bytes]:
-    home = project.path / ".home"
-    home.mkdir(exist_ok=True)
+    home = home_of(project.path)
     return subprocess.Popen(
         [sys.executable, "-m", "harness", *words], cwd=project.path, env=clean_env(home, PYTHONPATH=str(ROOT)),
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,

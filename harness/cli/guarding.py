@@ -9,6 +9,7 @@ from typing import cast
 
 from harness.cli.place import Place, runs_dir
 from harness.errors import DeniedError, HarnessError, near_text
+from harness.executor import tree
 from harness.loop.fence import Fence
 from harness.loop.guard import Guard, hidden_folders
 from harness.policy import LEVELS, Level, Require
@@ -22,6 +23,7 @@ from harness.sandbox.probe import test_machine
 def make_guard(at: Place, sandbox: str | None) -> Guard:
     """Read the settings, test the machine, and say what no tool reads. Raises HarnessError, exit 2 or 7."""
     set_undumpable()
+    tree.prepare()  # what the self-test leaves behind is ours to end
     return guard_for(at, sandbox, facts())
 
 

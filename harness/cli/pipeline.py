@@ -15,13 +15,14 @@ from harness.cli.run import Allow, Budget, Deny, ModelName, Out, Sandbox
 from harness.errors import Finding, HarnessError
 from harness.graph import Graph, Need
 from harness.graph.draw import layers, mermaid
-from harness.runs.session import load_pipeline, start_pipeline
+from harness.runs.kit import load_pipeline
+from harness.runs.session import start_pipeline
 from harness.skills.discovery import Catalog
 from harness.tools import Tool
 from harness.tools.arguments import help_text, wants_help
 from harness.tools.header import read_tool
 from harness.tools.stages import Pipeline, read_pipeline
-from harness.tools.wiring import edges
+from harness.tools.wiring import edges, handlers
 from harness.view.text import escape
 
 CODES = (0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 75, 124, 130)
@@ -79,13 +80,17 @@ def _fits(found: Catalog, path: Path) -> list[Finding]:
 
 def _print_graph(stages: Pipeline, draw: bool) -> int:
     names = [stage.name for stage in stages.stages]
-    rules = {s.name: tuple(Need(n, "ended" if opt else "fresh") for n, opt in edges(stages, s)) for s in stages.stages}
+    handled = handlers(stages)
+    rules = {}
+    for stage in stages.stages:
+        waits = [*edges(stages, stage), *((name, True) for name in handled.get(stage.name, ()))]
+        rules[stage.name] = tuple(Need(name, "ended" if optional else "fresh") for name, optional in waits)
     graph = Graph(rules)
     if draw:
         typer.echo(mermaid(graph, names))
         return 0
     for number, layer in enumerate(layers(graph, names), 1):
         for name in layer:
-            waits = " ".join(need.text() for need in rules[name])
-            typer.echo(f"{number}  {name}{'  <- ' + waits if waits else ''}")
+            needs = " ".join(need.text() for need in rules[name])
+            typer.echo(f"{number}  {name}{'  <- ' + needs if needs else ''}")
     return 0

@@ -110,6 +110,10 @@ def find_tool(at: Place, name: str) -> Tool:
         if name in tools:
             return tools[name]
         known += tools
+    for found in bins(at):
+        if (found.folder / name).is_file():
+            where = shown(at, found.folder / name)
+            raise HarnessError(f"{where} is no tool: it is not executable", f"chmod +x {where}")
     looked = ", ".join(shown(at, root.bin) for root in at.roots if root.bin is not None)
     raise HarnessError(
         f"there is no tool {name}{near_text(name, known)}", f"harness tools new {name}", f"looked in {looked}"

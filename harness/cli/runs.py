@@ -49,6 +49,8 @@ def list_runs(
         say(said, "no run fits; start one: harness run SKILL GOAL")
     else:
         rows = [(short_id(r.name), at_text(r.began)[:19].replace("T", " "), r.skill, r.shown, r.goal) for r in found]
+        if len(found) == last:
+            say(said, f"the newest {last}; more with --last N")
         print_table(said, ("ID", "BEGAN (UTC)", "SKILL", "STATE", "GOAL"), rows)
     return 0
 

@@ -1,4 +1,4 @@
-"""`harness skills list`, `show` and `check`: they read files and start nothing."""
+"""`harness skills list`, `show` and `check`: they read files; a check also runs verifiers on their samples."""
 
 from __future__ import annotations
 
@@ -114,11 +114,13 @@ def print_card(at: Place, found: Catalog, resolved: Resolved) -> None:
     print("\n".join(escape(line) for line in lines))
 
 
-@manual("harness skills check", "harness skills check skills/oncall-triage --strict", codes=(0, 1, 2, 3))
+@manual("harness skills check", "harness skills check skills/oncall-triage --strict", "harness skills check --static",
+        codes=(0, 1, 2, 3))  # fmt: skip
 def check(
     ctx: typer.Context,
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME or DIR]...", help="else the project's")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="warnings count, and what others cannot read")] = False,
+    static: Annotated[bool, typer.Option("--static", help="start nothing: no verifier is run on its samples")] = False,
 ) -> int:
     """One line a finding; exit 1 if there is an error."""
     said = globals_of(ctx)
@@ -127,7 +129,20 @@ def check(
     skills = [skill for name in names for skill in meant(found, name)] if names else own_skills(found)
     loose = [] if names else [one for one in found.findings if not Path(one.file).is_absolute()]
     findings = [*loose, *(one for skill in skills for one in check_skill(found, skill, strict))]
+    findings += [] if static else judged(at, found, skills)
     return print_findings(said, findings, f"{len(skills)} skill{'' if len(skills) == 1 else 's'}", strict)
+
+
+def judged(at: Place, found: Catalog, skills: list[Skill]) -> list[Finding]:
+    """What the verifiers of skills make of their samples."""
+    with_verifiers = [skill for skill in skills if skill.verify and not skill.refused]
+    if not with_verifiers:
+        return []
+    from harness.checks import verifier_findings
+    from harness.cli.tools import check_ground
+
+    ground = check_ground(at)
+    return [one for skill in with_verifiers for one in verifier_findings(ground, resolve(found, skill))]
 
 
 def own_skills(found: Catalog) -> list[Skill]:

@@ -1,16 +1,20 @@
-"""`harness tools list`, `show` and `check`: they read headers and start nothing."""
+"""`harness tools list`, `show` and `check`: they read headers; only a check that is told to starts a tool."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import os
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from harness.cli.options import globals_of, manual
 from harness.cli.output import print_findings, print_json, print_table, say
-from harness.cli.place import Place, bins, find_tool, label, place, scripts
+from harness.cli.place import Place, bins, find_tool, label, place, runs_dir, scripts
 from harness.errors import Finding
 from harness.tools import Tool
+
+if TYPE_CHECKING:
+    from harness.checks import Ground
 
 
 @manual("harness tools", "harness tools --json")
@@ -66,18 +70,34 @@ def show(
     return 0
 
 
-@manual("harness tools check", "harness tools check search-logs --strict", codes=(0, 1, 2, 3))
+@manual("harness tools check", "harness tools check search-logs --strict", "harness tools check --exec",
+        codes=(0, 1, 2, 3))  # fmt: skip
 def check(
     ctx: typer.Context,
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="tools; else the project's")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="warnings count as errors")] = False,
+    execute: Annotated[bool, typer.Option("--exec", help="also run each TOOL --help, confined")] = False,
 ) -> int:
     """One line a finding; exit 1 if there is an error."""
     said = globals_of(ctx)
     at = place(said)
     tools, loose = ([find_tool(at, name) for name in names], []) if names else own_tools(at)
     findings = [*loose, *(finding for tool in tools for finding in findings_of(at, tool))]
+    if execute and tools:
+        from harness.checks import help_findings
+
+        ground = check_ground(at)
+        findings += [finding for tool in tools for finding in help_findings(ground, tool, named=bool(names))]
     return print_findings(said, findings, f"{len(tools)} tool{'' if len(tools) == 1 else 's'}", strict)
+
+
+def check_ground(at: Place) -> Ground:
+    """Where checks run what they run: confined as well as this machine can."""
+    from harness.checks import ground_of
+    from harness.policy.files import config_folder
+
+    hidden = (runs_dir(at), config_folder(os.environ))
+    return ground_of(at.project, hidden, [str(folder) for folder in at.config.value("tools.path")])
 
 
 def own_tools(at: Place) -> tuple[list[Tool], list[Finding]]:

@@ -8,7 +8,8 @@ import typer
 
 from harness.cli.options import globals_of, manual
 from harness.cli.place import Place, catalog, find_tool, place
-from harness.errors import HarnessError, near_text
+from harness.errors import DeniedError, HarnessError, near_text
+from harness.policy.decide import EFFECTS
 from harness.tools import Tool
 from harness.tools.arguments import help_text, parse, refusal, wants_help
 from harness.view.text import escape
@@ -61,6 +62,9 @@ def _of_skill(at: Place, name: str, skill: str) -> Tool:
 
 def _check(tool: Tool, args: list[str]) -> None:
     """Refuse what cannot run before a folder is made for it."""
+    if tool.effect not in EFFECTS:
+        what = f"{tool.name} declares the unknown effect {tool.effect!r}{near_text(tool.effect, EFFECTS)}"
+        raise DeniedError(what, f"write one of {' '.join(EFFECTS)}", str(tool.path))
     if tool.broken is not None:
         where = f"{tool.broken.file}:{tool.broken.line}"
         raise HarnessError(f"{tool.name} is broken: {tool.broken.message}", tool.broken.fix, where, code=78)

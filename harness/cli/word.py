@@ -13,7 +13,7 @@ from harness.cli.words import Pipe, text_of
 from harness.errors import HarnessError
 from harness.events.io import IO
 from harness.runs.deliver import Waiting, meant, one, put, waiting
-from harness.runs.find import find_run
+from harness.runs.find import find_run, short_id
 from harness.runs.peek import peek
 from harness.view.mode import Mode, current
 from harness.view.text import escape
@@ -184,7 +184,7 @@ def _said(said: Globals, at: Place, words: list[tuple[Waiting, str]], resume: bo
         for w in left:
             typer.echo(escape(f"still waiting: #{w.op.n} {w.op.tool}"), err=True)
         told = ", ".join(f"{what} #{target.op.n}" for target, what in words)
-        typer.echo(f"{told}; go on: harness resume {top}", err=True)
+        typer.echo(f"{told}; go on: harness resume {short_id(top)}", err=True)
     return 0
 
 

@@ -27,6 +27,9 @@ class Scan:
 
 def never_started(folder: Path) -> JournalError:
     """The error for a folder without a whole first event."""
+    journal = folder / "events.jsonl"
+    if journal.is_file() and b"\n" in journal.read_bytes():
+        return JournalError("no line of the journal can be read", "put the file back as it was written", str(journal))
     return JournalError("this run never started", "start it again; its folder may be deleted", str(folder))
 
 

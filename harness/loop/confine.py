@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,10 +21,11 @@ from harness.loop.toolchains import Toolchains, toolchains
 from harness.policy import Level
 from harness.policy.hosts import Grant, hosts_of
 from harness.policy.settings import limits_of
-from harness.sandbox import Cage, bubblewrap, landlock, names, seccomp
+from harness.sandbox import Cage, names
 from harness.sandbox.choose import Refusal
 from harness.sandbox.protect import Change
-from harness.sandbox.proxy import BRIDGE, Proxy, bridged
+from harness.sandbox.proxy import BRIDGE, Proxy
+from harness.sandbox.start import hooks
 from harness.secrets import Secret, passed, placed
 from harness.tools import Tool
 
@@ -167,11 +167,12 @@ def cage_of(
     found = names.find(workspace, guard.fence.roots)
     tests, network = guard.is_test_runner(tool), grant.network(level)
     bridge = [BRIDGE] if proxy is not None else []
+    named = [path for path in (*guard.readable, *more) if not path.is_relative_to(workspace)]  # inside it is as it is
     skill = [run.toolset.folder] if run.toolset.folder is not None else []
     return Cage(
         level=level, workspace=workspace, scratch=run.folder / "ops" / str(op.n) / str(op.attempt) / "work",
         writable=tests or op.effect in WRITES, protect=found.protect, hide=(*found.hide, *guard.hidden),
-        read=tuple(p.resolve() for p in (tool.path.parent, *skill, *run.family(), *guard.readable, *more, *bridge)),
+        read=tuple(p.resolve() for p in (tool.path.parent, *skill, *run.family(), *named, *bridge)),
         network="loopback" if tests and network == "off" else network, proxy=proxy.path if proxy is not None else None,
         limits=limits_of(tool, guard.settings),
     )  # fmt: skip
@@ -189,25 +190,14 @@ def _here(start: Callable[[], Any]) -> Any:
 def _hooks(
     cage: Cage, job: Job, guard: Guard, proxy: Proxy | None, fenced: bool, direct: bool, stack: ExitStack
 ) -> Confined:
-    fds: tuple[int, ...] = ()
-    code = seccomp.program(guard.facts.machine, cage.network != "off") if cage.level == "full" else None
-    if code is not None:
-        fd = seccomp.descriptor(code)
-        stack.callback(os.close, fd)
-        fds = (fd,)
+    entry = hooks(cage, guard.facts, stack)
 
     def wrap(argv: list[str]) -> list[str]:
-        if cage.level != "full":
-            return argv
-        inside = limited(argv, job) if direct else argv  # bubblewrap starts it where its limits come too late
-        inside = bridged(inside, proxy.path) if proxy is not None else inside
-        return bubblewrap.argv(cage, inside, fds[0] if fds else None, guard.facts)
-
-    def start(spawn: Callable[[], Any]) -> Any:
-        return landlock.spawn(cage, spawn, guard.facts)
+        late = direct and cage.level == "full"  # bubblewrap starts it where its limits come too late
+        return entry.wrap(limited(argv, job) if late else argv)
 
     def after() -> Aftermath:
         changes = guard.fence.leave(job.op_id) if fenced else []
         return Aftermath(tuple(changes), tuple(proxy.refused) if proxy is not None else ())
 
-    return Confined(job, wrap, start, fds, after)
+    return Confined(job, wrap, entry.start, entry.pass_fds, after)

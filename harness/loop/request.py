@@ -135,4 +135,9 @@ def _failed(run: Run, failure: Failure, prompt: Prompt) -> Stop | None:
     if failure.exit_code == 75:
         return park(run, "waiting", [], f"the model is not available; later: harness resume {run.name}")
     stop = {1: "failed", 6: "budget", 8: "no-progress"}.get(failure.exit_code, "error")
-    return end(run, stop, failure.exit_code, limit="context" if stop == "budget" else None, error=failure.message)
+    return end(run, stop, failure.exit_code, limit="context" if stop == "budget" else None, error=_reason(failure))
+
+
+def _reason(failure: Failure) -> str:
+    """The first line: what follows it is for whoever reads the event."""
+    return failure.message.split("\n", 1)[0]

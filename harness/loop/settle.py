@@ -2,14 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from harness.events.state import Operation
 from harness.executor import kill_tree
+from harness.loop import inbox
 from harness.loop.act import Crew, is_child, is_harmless
 from harness.loop.ending import end, park, unknown_hint
 from harness.loop.run import Run, Stop
 from harness.policy.budget import exhausted
+
+IDLE = 100
+"""Steps that change nothing, after which the loop itself must be wrong."""
+
+
+def drive_by(run: Run, step: Callable[[Crew], Stop | None]) -> Stop:
+    """Take one step after another until the run stops. Before each, what every kind of run must see to first."""
+    idle, seq = 0, run.state.seq
+    with Crew(run) as crew:
+        while True:
+            stop = _due(crew) or step(crew)
+            if stop is not None:
+                return stop
+            idle = 0 if crew.busy or run.state.seq != seq else idle + 1
+            seq = run.state.seq
+            if idle > IDLE:
+                raise RuntimeError(f"the loop makes no headway after event {seq} of {run.name}")
+
+
+def _due(crew: Crew) -> Stop | None:
+    """Words from elsewhere, an end that was written, an interruption, the time, attempts that were cut short."""
+    run = crew.run
+    inbox.take(run)
+    if run.state.status == "ended" and run.state.end is not None:
+        return Stop(run.state.end["stop"], run.state.end["exit"])
+    if run.world.cancel.level:
+        return interrupt(crew)
+    return out_of_time(crew) or settle(crew)
 
 
 def interrupt(crew: Crew) -> Stop:

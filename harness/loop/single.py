@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from harness.events.state import Operation
 from harness.loop import inbox
 from harness.loop.act import Crew
@@ -10,31 +12,21 @@ from harness.loop.ending import end
 from harness.loop.gate import judge
 from harness.loop.people import ask_people, park_for_approval, park_for_child
 from harness.loop.run import Run, Stop
-from harness.loop.settle import interrupt, out_of_time, settle
+from harness.loop.settle import drive_by
 from harness.tools.outcome import CLASSES
 
+OWN = {"TIMEOUT": 124, "MISCONFIGURED": 78}
+"""Exit codes of classes that we find out ourselves, whatever the process ended with."""
 REFUSED = {"INVALID_INPUT": ("failed", 2), "MISCONFIGURED": ("failed", 78), "OVER_BUDGET": ("budget", 6)}
 
 
 def drive(run: Run, name: str, args: list[str]) -> Stop:
     """Carry the call through, from whatever the journal holds of it."""
-    with Crew(run) as crew:
-        while True:
-            stop = _step(run, crew, name, args)
-            if stop is not None:
-                return stop
+    return drive_by(run, partial(_step, run, name, args))
 
 
-def _step(run: Run, crew: Crew, name: str, args: list[str]) -> Stop | None:
+def _step(run: Run, name: str, args: list[str], crew: Crew) -> Stop | None:
     state = run.state
-    inbox.take(run)
-    if state.status == "ended" and state.end is not None:
-        return Stop(state.end["stop"], state.end["exit"])
-    if run.world.cancel.level:
-        return interrupt(crew)
-    stop = out_of_time(crew) or settle(crew)
-    if stop is not None:
-        return stop
     if not state.ops:
         op = Operation(n=1, verb="run", tool=name, arguments={"args": args})
         judge(run, op, call={"tool": name, "args": args})
@@ -57,8 +49,8 @@ def _stop(run: Run, crew: Crew, op: Operation) -> Stop | None:
     answer = op.result.get("out", "")
     if op.result.get("class") == "OK":
         return end(run, "passed", answer=answer)
-    code = op.result.get("exit") or 1
-    why = f"{op.result['class']}: {op.result.get('why') or f'exit {code}'}"
-    if op.result["class"] == "DENIED":  # what it did was undone
+    name, code = op.result["class"], op.result.get("exit") or 1
+    why = f"{name}: {op.result.get('why') or f'exit {code}'}"
+    if name == "DENIED":  # what it did was undone
         return end(run, "denied", error=why, answer=answer)
-    return end(run, "failed", code if CLASSES.get(code) == op.result["class"] else 1, error=why, answer=answer)
+    return end(run, "failed", code if CLASSES.get(code) == name else OWN.get(name, 1), error=why, answer=answer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from harness.events.state import Operation
@@ -13,7 +14,7 @@ from harness.loop.gate import judge, over_budget, record
 from harness.loop.people import ask_people, ask_question, park_for_approval, park_for_child
 from harness.loop.request import ask_model
 from harness.loop.run import Run, Stop
-from harness.loop.settle import interrupt, out_of_time, settle
+from harness.loop.settle import drive_by
 from harness.loop.verify import REJECTS, judge_answer
 from harness.policy.budget import exhausted, low_notes
 from harness.policy.decide import decide
@@ -25,24 +26,12 @@ MAX_FINISHES = 3
 
 def drive(run: Run) -> Stop:
     """Go on with an open run until it stops. The same function begins, continues and resumes."""
-    with Crew(run) as crew:
-        while True:
-            stop = _step(run, crew)
-            if stop is not None:
-                return stop
+    return drive_by(run, partial(_step, run))
 
 
 def _step(run: Run, crew: Crew) -> Stop | None:
     """One thing: the first that is due."""
     state = run.state
-    inbox.take(run)
-    if state.status == "ended" and state.end is not None:
-        return Stop(state.end["stop"], state.end["exit"])
-    if run.world.cancel.level:
-        return interrupt(crew)
-    stop = out_of_time(crew) or settle(crew)
-    if stop is not None:
-        return stop
     if state.verdict is not None and state.verdict.get("ok") and not state.open_ops:
         return _pass(run)
     if state.open_ops:

@@ -35,7 +35,8 @@ class Order:
     """What a run is asked to do. `name` is the skill's or the pipeline's; `inputs` are checked values.
 
     `source` is user for typed words, input for a text from a file or a pipe, model for a goal a model wrote.
-    `parent` links a child to its parent: {"run", "op", "depth"}. `digests` pin the skill and its tools.
+    `flags` are the person's words of `--allow` and `--deny`. `parent` links a child to its parent: {"run", "op",
+    "depth"}. `digests` pin the skill and its tools.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Order:
     model: ModelRef | None = None
     parent: Mapping[str, Any] | None = None
     source: str = "user"
+    flags: Mapping[str, Any] = field(default_factory=dict)
     digests: Mapping[str, Any] = field(default_factory=dict)
     path: str = ""
 
@@ -121,6 +123,8 @@ def _start_data(run: Run, order: Order) -> dict[str, Any]:
     data["inputs"] = {key: list(v) if isinstance(v, tuple) else v for key, v in order.inputs.items()}
     if order.source != "user":
         data["by"] = order.source
+    if order.flags:
+        data["flags"] = dict(order.flags)
     if order.parent is not None:
         data["parent"] = dict(order.parent)
     data |= {"budget": dict(order.budget), "digests": dict(order.digests)}

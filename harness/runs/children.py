@@ -92,7 +92,7 @@ class Family:
         kit = skill_kit(resolved)
         order = Order(
             worker.name, goal, values, narrowed(part, worker.budget), parent.rules, self.ref, _link(parent, op),
-            "model", pins(tool_pins(kit.tools), resolved), str(worker.file),
+            "model", {}, pins(tool_pins(kit.tools), resolved), str(worker.file),
         )  # fmt: skip
         run = self._open(parent, folder, kit, order, known)
         places = tuple(skill_places(self.catalog, worker))

@@ -17,7 +17,7 @@ MIN_PART = 4
 def all_runs(runs_dir: Path) -> list[Path]:
     """Every run's folder, newest first; none where there is no such folder yet. Raises JournalError."""
     try:
-        found = [p for p in runs_dir.iterdir() if _NAME.fullmatch(p.name)]
+        found = [p for p in runs_dir.iterdir() if _NAME.fullmatch(p.name) and _is_plain(p)]
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -25,6 +25,12 @@ def all_runs(runs_dir: Path) -> list[Path]:
         raise JournalError(f"runs cannot be read: {reason}", "make the folder readable", str(runs_dir)) from error
     same = Counter(_second(p) for p in found)
     return sorted(found, key=lambda p: (_second(p), _began(p) if same[_second(p)] > 1 else ""), reverse=True)
+
+
+def _is_plain(folder: Path) -> bool:
+    """A folder of its own, whose journal, if it is there, is a file: reading anything else could wait for ever."""
+    journal = folder / "events.jsonl"
+    return not folder.is_symlink() and (journal.is_file() or not journal.exists())
 
 
 def _second(folder: Path) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from harness.errors import HarnessError, near_text
 from harness.loop.run import Toolset
@@ -24,6 +26,16 @@ class Options:
     deny: tuple[str, ...] = ()
     accept_changes: bool = False
     source: str = "user"
+
+    def kept(self) -> dict[str, list[str]]:
+        """What of it holds for the whole run, however often it is opened again."""
+        said = {"allow": list(self.allow), "deny": list(self.deny)}
+        return {name: words for name, words in said.items() if words}
+
+    def with_kept(self, flags: Mapping[str, Any]) -> Options:
+        """The same with what was said when the run began."""
+        allow, deny = (tuple(flags.get(name) or ()) for name in ("allow", "deny"))
+        return replace(self, allow=(*allow, *self.allow), deny=(*deny, *self.deny))
 
     def without_model(self) -> Options:
         """The same for a run that goes on with the model it began with."""

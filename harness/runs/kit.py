@@ -13,6 +13,7 @@ from harness.skills import Resolved, Skill
 from harness.skills.discovery import Catalog, package_folder
 from harness.tools import Tool
 from harness.tools.discovery import digest
+from harness.tools.header import read_tool
 from harness.tools.stages import Pipeline, read_pipeline
 from harness.tools.wiring import check_pipeline
 
@@ -49,6 +50,10 @@ def pipeline_kit(catalog: Catalog, tool: Tool, places: Sequence[Path], folder: P
     pipeline = read_pipeline(tool)
     names = dict.fromkeys(stage.run[0].text for stage in pipeline.stages if stage.run)
     tools = {name: found for name in names if (found := find_tool(catalog, places, name)) is not None}
+    own = next((name for name, found in tools.items() if found.path.resolve() == tool.path.resolve()), None)
+    if own is not None:
+        what = f"a stage of {tool.name} runs {own}, which is this pipeline itself"
+        raise HarnessError(what, "take it out", str(tool.path))
     workers = frozenset(name for name in names if name not in tools and catalog.named(name))
 
     def resolve(name: str) -> Any:
@@ -105,3 +110,17 @@ def _accept(found: dict[str, Any], what: str, now: str) -> None:
 def file_pin(path: Path) -> str:
     """SHA-256 of a file that a run was begun from."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def load_pipeline(catalog: Catalog, path: Path) -> tuple[Tool, Toolset, Any]:
+    """A pipeline file, its tools and its stages. Raises HarnessError."""
+    if not path.is_file():
+        raise HarnessError(f"there is no file {path}", "name a pipeline file")
+    tool = read_tool(path.resolve(), path.stem, display=str(path))
+    if tool.broken is not None:
+        raise HarnessError(f"{tool.broken.code} {tool.broken.message}", tool.broken.fix, f"{path}:{tool.broken.line}")
+    if not tool.pipeline:
+        fix = "its first line must be: #!/usr/bin/env -S harness pipeline"
+        raise HarnessError(f"{path} is no pipeline", fix, f"{path}:1")
+    kit, pipeline = pipeline_kit(catalog, tool, file_places(catalog, path), None)
+    return tool, kit, pipeline

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from harness.loop.run import Toolset, World
 from harness.policy.settings import narrowed
 from harness.sandbox.choose import Refusal
 from harness.skills import Skill
-from harness.tools import Parameter, Value
+from harness.tools import Parameter, Tool, Value
+from harness.tools.arguments import canonical, parse
 
 PLACES = ("PATH", "FILE", "DIR")
 
@@ -31,6 +33,33 @@ def confine(
     readable = (*world.guard.readable, *_named(project, parameters, values))
     world.guard = replace(world.guard, settings=settings, readable=readable)
     _check_required(world.guard, kit)
+
+
+def rebased(parameters: Iterable[Parameter], values: Mapping[str, Value], project: Path) -> dict[str, Value]:
+    """The person's values with relative paths as they were meant: from where the person is, not from the workspace."""
+    here = Path.cwd()
+    found = dict(values)
+    if here == project:
+        return found
+    for parameter in parameters:
+        value = found.get(parameter.name)
+        if parameter.notation in PLACES and isinstance(value, str) and value != parameter.default:
+            found[parameter.name] = _from(project, here, value)
+        elif parameter.notation in PLACES and isinstance(value, tuple):
+            found[parameter.name] = tuple(_from(project, here, text) for text in value)
+    return found
+
+
+def _from(project: Path, here: Path, text: str) -> str:
+    return text if Path(text).is_absolute() else os.path.relpath(here / text, project)
+
+
+def rebased_words(tool: Tool, words: Sequence[str], project: Path) -> list[str]:
+    """The same for the argv of a tool that declares its arguments."""
+    values, problems = parse(tool, words)
+    if problems or not tool.declared or Path.cwd() == project:
+        return list(words)
+    return list(canonical(tool, rebased(tool.parameters, values, project)))
 
 
 def _named(project: Path, parameters: Iterable[Parameter], values: Mapping[str, Value]) -> list[Path]:

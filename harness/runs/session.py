@@ -35,13 +35,13 @@ from harness.runs.kit import (
     file_pin,
     file_places,
     find_tool,
+    load_pipeline,
     pinned,
-    pipeline_kit,
     skill_kit,
     skill_places,
     tool_pins,
 )  # fmt: skip
-from harness.runs.narrow import confine
+from harness.runs.narrow import confine, rebased, rebased_words
 from harness.runs.peek import peek
 from harness.skills import Resolved, Skill
 from harness.skills.body import substitute
@@ -85,13 +85,14 @@ def start_skill(
     if problems:
         names = " ".join(f"{p.name}{'!' if p.required else ''}" for p in skill.inputs) or "none"
         raise HarnessError("; ".join(problems), f"inputs of {skill.name}: {names}; give them as -i NAME=VALUE")
+    values = rebased(skill.inputs, values, catalog.project)
     ref = model_of(options, skill)
     budget = merged(skill.budget, parse_budget(options.budget))
     kit = skill_kit(resolved)
     rules = rules_of(kit, options)
     model = open_for(catalog, ref, skill, goal, values, Path.cwd())
     order = Order(
-        skill.name, goal, values, budget, rules, ref, source=options.source,
+        skill.name, goal, values, budget, rules, ref, source=options.source, flags=options.kept(),
         digests=pins(tool_pins(kit.tools), resolved), path=str(skill.file),
     )  # fmt: skip
     confine(world, catalog.project, skill.inputs, values, kit, skill)
@@ -161,26 +162,16 @@ def start_pipeline(world: World, catalog: Catalog, path: Path, words: Sequence[s
         raise HarnessError(refusal(tool, problems), f"harness pipeline {path} --help")
     if words and not tool.declared:
         raise HarnessError(f"{path} takes no arguments", "declare them in its header: # @option --name <NAME>")
+    values = rebased(tool.parameters, values, catalog.project)
     budget = merged({}, parse_budget(options.budget))
     digests = {"skill": file_pin(tool.path), "tools": tool_pins(kit.tools), "policy": ""}
-    order = Order(tool.name, "", values, budget, rules_of(kit, options), digests=digests, path=str(path.resolve()))
+    order = Order(
+        tool.name, "", values, budget, rules_of(kit, options), flags=options.kept(), digests=digests,
+        path=str(path.resolve()),
+    )  # fmt: skip
     confine(world, catalog.project, tool.parameters, values, kit)
     run = begin(world, catalog.project, kit, order)
     return _pipeline_session(run, catalog, path, pipeline)
-
-
-def load_pipeline(catalog: Catalog, path: Path) -> tuple[Tool, Toolset, Any]:
-    """A pipeline file, its tools and its stages. Raises HarnessError."""
-    if not path.is_file():
-        raise HarnessError(f"there is no file {path}", "name a pipeline file")
-    tool = read_tool(path.resolve(), path.stem, display=str(path))
-    if tool.broken is not None:
-        raise HarnessError(f"{tool.broken.code} {tool.broken.message}", tool.broken.fix, f"{path}:{tool.broken.line}")
-    if not tool.pipeline:
-        fix = "its first line must be: #!/usr/bin/env -S harness pipeline"
-        raise HarnessError(f"{path} is no pipeline", fix, f"{path}:1")
-    kit, pipeline = pipeline_kit(catalog, tool, file_places(catalog, path), None)
-    return tool, kit, pipeline
 
 
 def _pipeline_session(run: Run, catalog: Catalog, path: Path, pipeline: Any) -> Session:
@@ -198,9 +189,11 @@ def start_tool(world: World, catalog: Catalog, tool: Tool, words: Sequence[str],
     kit = Toolset({tool.name: tool}, listed=(tool.name,), folder=tool.path.parent.parent if tool.script else None)
     budget = merged({}, parse_budget(options.budget))
     digests = {"skill": "", "tools": tool_pins(kit.tools), "policy": ""}
+    words = rebased_words(tool, words, catalog.project)
     order = Order(
-        tool.name, "", {"args": tuple(words)}, budget, rules_of(kit, options), digests=digests, path=str(tool.path)
-    )
+        tool.name, "", {"args": tuple(words)}, budget, rules_of(kit, options), flags=options.kept(), digests=digests,
+        path=str(tool.path),
+    )  # fmt: skip
     confine(world, catalog.project, tool.parameters, parse(tool, words)[0], kit)
     run = begin(world, catalog.project, kit, order)
     return _tool_session(run, catalog, tool, list(words))
@@ -228,7 +221,7 @@ def resume(world: World, catalog: Catalog, folder: Path, message: str | None, op
     if state.end is not None and state.end["stop"] == "passed" and message is None:
         raise HarnessError("this run has passed", f"go on with a message: harness resume {folder.name} MESSAGE")
     path = Path(start.get("path") or "")
-    limits = parse_budget(options.budget)
+    limits, options = parse_budget(options.budget), options.with_kept(start.get("flags") or {})
     is_skill = path.name.lower() == "skill.md"
     if message is not None and not is_skill:
         raise HarnessError("this run has no model that could hear a message", f"harness resume {folder.name}")

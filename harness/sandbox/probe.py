@@ -204,6 +204,9 @@ def _output(cage: Cage, facts: Facts, command: list[str]) -> bytes:
             with suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
             child.wait()
+            with suppress(ChildProcessError):
+                while True:  # what bubblewrap left, where this process adopts what its descendants lose
+                    os.waitpid(-child.pid, 0)
 
 
 def _read(fd: int) -> bytes:

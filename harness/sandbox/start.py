@@ -1,20 +1,49 @@
-"""Starts a command inside a cage, whatever its level: the one way in. Not a place that waits for it or ends it."""
+"""How a command is started inside a cage, whatever its level. Not a place that waits for it or ends it."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from harness.sandbox import Cage, bubblewrap, landlock, places, seccomp
 from harness.sandbox.facts import Facts, facts
+from harness.sandbox.proxy import bridged
 
 T = TypeVar("T")
 
 Spawn = Callable[[Sequence[str], Sequence[int]], T]
 """Starts the given words so that the process inherits the given descriptors, and returns what stands for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """How confinement takes part in a start that somebody else makes.
+
+    `wrap` puts a command in front of an argv, `start` chooses the thread of the spawn, `pass_fds` are inherited by what
+    `wrap` put in front.
+    """
+
+    wrap: Callable[[list[str]], list[str]]
+    start: Callable[[Callable[[], Any]], Any]
+    pass_fds: tuple[int, ...]
+
+
+def hooks(cage: Cage, machine: Facts, stack: ExitStack) -> Hooks:
+    """The hooks that start a command in the cage; they hold until the stack is closed."""
+    code = seccomp.program(machine.machine, cage.network != "off") if cage.level == "full" else None
+    fds = (_held(stack, seccomp.descriptor(code)),) if code is not None else ()
+
+    def wrap(argv: list[str]) -> list[str]:
+        if cage.level != "full":
+            return argv
+        inside = bridged(argv, cage.proxy) if cage.proxy is not None else argv
+        return bubblewrap.argv(cage, inside, fds[0] if fds else None, machine)
+
+    return Hooks(wrap, lambda spawn: landlock.spawn(cage, spawn, machine), fds)
 
 
 def start(cage: Cage, command: Sequence[str], spawn: Spawn[T], machine: Facts | None = None) -> T:

@@ -18,13 +18,18 @@ from harness.skills.reading import shown
 from harness.tools import Tool
 
 
+def ordered(finding: Finding) -> tuple[str, int, str, str, str]:
+    """By file, line and code; the same for the same files, whatever order they were found in."""
+    return finding.file, finding.line, finding.code, finding.message, finding.fix
+
+
 def check_skill(catalog: Catalog, skill: Skill, strict: bool = False) -> list[Finding]:
     """Every finding about one skill, by file, line and code; `strict` adds what other clients would not read."""
     findings = list(skill.findings)
     if not skill.refused:
         findings += resolve(catalog, skill).findings
         findings += not_portable(skill) if strict else []
-    return sorted(set(findings), key=lambda finding: (finding.file, finding.line, finding.code))
+    return sorted(set(findings), key=ordered)
 
 
 def resolve(catalog: Catalog, skill: Skill) -> Resolved:
@@ -72,7 +77,7 @@ class _Check:
         self.check_options()
         self.check_commands()
         self.check_body()
-        findings = sorted(self.findings, key=lambda finding: (finding.file, finding.line, finding.code))
+        findings = sorted(self.findings, key=ordered)
         return Resolved(self.skill, self.tools, self.workers, tuple(findings))
 
     def limits(self) -> dict[str, tuple[int, str]]:

@@ -69,6 +69,9 @@ def read_metadata(node: Node | None, line: int, file: str, lines: list[str], fir
                 _read_key(ours, key, value, lines, first)
         elif meant := misspelt(key):
             ours.add("error", "misspelt-key", key, f"{key} in metadata means {meant}", f"write {meant}")
+        elif near := _near(key):
+            message = f"{key} in metadata means nothing here; near: {near}"
+            ours.add("warning", "misspelt-key", key, message, f"write {near}, or leave it if it is another client's")
     ours.native = not ours.present.isdisjoint(("tool-dependencies", "requires", "verify"))
     return ours
 
@@ -90,6 +93,14 @@ def misspelt(key: str) -> str | None:
         close = difflib.get_close_matches(key.lower().replace("_", "-"), ["tool-dependencies"], 1, 0.85)
         return close[0] if close else None
     return None
+
+
+def _near(key: str) -> str | None:
+    """The one of our keys that a stranger's resembles: it may be another client's, or a limit that was meant."""
+    import difflib  # only for keys that are not ours
+
+    close = difflib.get_close_matches(key.lower(), OUR_KEYS, 1, 0.85)
+    return close[0] if close else None
 
 
 def fold(key: str) -> str:

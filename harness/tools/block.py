@@ -91,7 +91,7 @@ def _fence_end(lines: list[tuple[int, str]], start: int) -> int | None:
 def _first_below(raw: Sequence[bytes], end: int, leader: str | None) -> int | None:
     for index in range(end, len(raw)):
         found = _BELOW.match(_text(raw[index])) if b"@" in raw[index] else None
-        if found and leader in (None, found[1]):
+        if found:  # whatever its leader: a tag that is not read is told
             return index + 1
     return None
 

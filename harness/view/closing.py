@@ -7,13 +7,14 @@ from typing import Any
 from harness.view.rows import Row, Run, Spent, Tree, short
 from harness.view.text import Glyphs, count, duration, money, one_line, plural, width, wrap
 
+ASKS = 10
 MEANING = {
     "failed": "the answer was not accepted",
     "declined": "a required tool was never run",
     "denied": "policy denied a required tool",
     "budget": "a budget is used up",
     "no-progress": "the last turns brought nothing new",
-    "interrupted": "it was stopped from outside",
+    "interrupted": "it was stopped before its end",
     "error": "it could not go on",
     "needs-approval": "a call waits for your approval",
     "needs-answer": "a question waits for your answer",
@@ -63,7 +64,9 @@ def last_lines(tree: Tree, glyphs: Glyphs, columns: int | None = None, owned: bo
     stop = stop_of(run, owned)
     show = f"harness show {short(run.name)}"
     if stop in ("passed", "running"):
-        return [_account(tree, stop, show, glyphs, columns)]
+        handled = (run.end or {}).get("error")
+        lines = [f"  handled: {one_line(str(handled))}"] if handled else []
+        return [_account(tree, stop, show, glyphs, columns), *lines]
     lines = [_account(tree, stop, "", glyphs, columns)]
     for line in meaning(run, stop).split("\n"):
         lines += wrap(one_line(line), columns or 10_000, "  ")
@@ -135,11 +138,18 @@ def _words(tree: Tree, run: Run, name: str, stop: str) -> list[str]:
         if child:
             commands += _words(tree, child, name, stop)
         elif row.verb == "ask" or stop == "needs-answer":
-            commands.append(f"harness answer {name} {row.op} TEXT")
+            asker = row.op if row.verb == "ask" else next(iter(asking(run)), row.op)
+            commands.append(f"harness answer {name} {asker} TEXT")
         elif stop == "needs-approval":
             digest = f" --digest {row.digest[:8]}" if row.digest else ""
             commands.append(f"harness approve {name} {row.op}{digest}")
     return commands
+
+
+def asking(run: Run) -> list[int]:
+    """The verifiers whose question a person must answer."""
+    checks = (run.verdict or {}).get("checks") or ()
+    return [check["op"] for check in checks if check.get("exit") == ASKS and "op" in check]
 
 
 def totals(tree: Tree, run: Run) -> Spent:

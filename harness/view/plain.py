@@ -14,7 +14,7 @@ from harness.view import Event, Reader
 from harness.view.closing import first_line, last_lines
 from harness.view.fold import apply
 from harness.view.frame import stopping
-from harness.view.results import detail, seconds, tail
+from harness.view.results import detail, fetch, seconds, tail
 from harness.view.rows import Row, Run, Tree, failing, moment
 from harness.view.text import STATE_STYLE, Glyphs, duration, money, one_line, painter, plural
 
@@ -115,6 +115,9 @@ class Plain:
         if event["kind"] == "tool.end" and row and row.closed:
             for line in tail(row, run, self.read):
                 self._write("  " + one_line(line))
+        said = event["data"].get("message") if event["kind"] == "model.fail" else None
+        for line in said.split("\n")[1:] if isinstance(said, str) else ():
+            self._write("  " + one_line(line))
 
     def _write(self, line: str) -> None:
         if not self.open:
@@ -194,7 +197,7 @@ def _cost(data: dict[str, Any]) -> tuple[int, int]:
 def _model_fail(event: Event, run: Run, view: Plain) -> str:
     data = event["data"]
     said = data.get("message")
-    message = one_line(said) if isinstance(said, str) else ""
+    message = one_line(said.split("\n", 1)[0]) if isinstance(said, str) else ""
     why = one_line(str(data.get("reason") or data.get("class") or ""))
     return _join(f"model.fail {one_line(run.model or 'model')}", view.paint("failed", "red"), why, message)
 
@@ -208,6 +211,9 @@ def _verify(event: Event, run: Run, view: Plain) -> str:
     data = event["data"]
     if data.get("ok"):
         return _join("verify answer", view.paint("ok", "green"))
+    question = fetch(data.get("question"), run.name, view.read)
+    if question:
+        return _join("verify answer", view.paint("waiting", "yellow"), one_line(question))
     missing = [f"{item.get('name')} {item.get('why')}" for item in data.get("missing") or ()]
     checks = [f"{check.get('name')} exit {check.get('exit')}" for check in failing(data)]
     return _join("verify answer", view.paint("failed", "red"), one_line("; ".join(missing + checks)))

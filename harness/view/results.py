@@ -58,6 +58,8 @@ def detail(row: Row, run: Run, read: Reader, glyphs: Glyphs, narrow: bool = Fals
         code = row.code if row.state == "refused" else ""
         return one_line(" ".join(part for part in (code, "; ".join(row.reasons)) if part))
     if row.state == "waiting":
+        if row.verb == "ask" and isinstance(row.question, str):
+            return one_line(f"waits for your answer: {row.question}")
         return "waits for your answer" if row.verb in ("ask", "finish") else "waits for your approval"
     if row.state == "running":
         return f"try {row.attempt}" if row.attempt > 1 else "retries" if row.end.get("retry") else ""
@@ -73,7 +75,9 @@ def _good(row: Row, run: Run, read: Reader, glyphs: Glyphs, narrow: bool) -> str
         words = edit_text(row, run, read, glyphs)[0]
         head, _, path = words.rpartition(" ")
         return f"{head} {path.rsplit('/', 1)[-1]}" if narrow else words
-    return result_text(row.end.get("out"), run.name, read)
+    lost = row.end.get("dropped") or 0
+    cut = f" (cut: {size(lost)} more were dropped)" if lost else ""
+    return result_text(row.end.get("out"), run.name, read) + cut
 
 
 def _bad(row: Row) -> str:
@@ -96,7 +100,8 @@ def tail(row: Row, run: Run, read: Reader) -> list[str]:
     """What a failure leaves to read: the last 10 lines of stderr and where the whole output is. Not escaped."""
     if row.state != "failed" or row.verb == "finish":
         return []
-    lines = (fetch(row.end.get("err"), run.name, read) or "").rstrip("\n").split("\n")[-10:]
+    said = "out" if row.verb == "verify" and row.end.get("exit") == 1 else "err"  # a rejection's reason is its output
+    lines = (fetch(row.end.get(said), run.name, read) or "").rstrip("\n").split("\n")[-10:]
     whole = f"full: harness show {short(run.name)} --event {row.end_seq}"
     return [line for line in lines if line.strip()] + [whole]
 
