@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from harness.cli.guarding import confinement_notices, make_guard, seal_folder
+from harness.cli.guarding import confinement_notices, make_guard, state_folder
 from harness.cli.options import Globals
 from harness.cli.outcome import check_out, finish, unfinished, write_out
 from harness.cli.output import flags
@@ -57,7 +57,7 @@ class Driver:
         world.parallel = int(self.at.config.value("parallel"))
         world.tool_timeout = float(self.at.config.value("tool_timeout"))
         world.guard = make_guard(self.at, self.sandbox)
-        world.seals = seal_folder()
+        world.seals = state_folder() / "logs"
         world.tools_path = tuple(str(p) for p in self.at.config.value("tools.path"))
         return world
 

@@ -72,16 +72,6 @@ def state_folder() -> Path:
     return Path(os.environ.get("XDG_STATE_HOME") or home / ".local" / "state") / "harness"
 
 
-def seal_folder() -> Path | None:
-    """Where the digests of journals are kept, made if need be; None where no folder can be made for them."""
-    folder = state_folder() / "logs"
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError:
-        return None
-    return folder
-
-
 def confinement_notices(guard: Guard) -> list[str]:
     """The line that says what calls get here and why, and below full what stays open."""
     best = guard.best()

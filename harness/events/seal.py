@@ -20,6 +20,16 @@ def seal_path(seals: Path, run: str) -> Path:
     return seals / f"{run}.sha256"
 
 
+def ready(seals: Path | None) -> Path | None:
+    """The folder of seals, made if need be; None where it cannot be made, and then nothing is sealed."""
+    if seals is not None:
+        try:
+            seals.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError:
+            return None
+    return seals
+
+
 def keep(seals: Path | None, log: Log, *, going_on: bool = False) -> None:
     """Keep the digest over what this process knows to be in the journal. Raises JournalError."""
     if seals is None:

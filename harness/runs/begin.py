@@ -94,6 +94,7 @@ def begin(world: World, project: Path, toolset: Toolset, order: Order, folder: P
     log = new_log(world, order.name, folder)
     with ExitStack() as stack:
         stack.callback(log.close)
+        world.seals = seal.ready(world.seals)
         run = Run(log, world, toolset, project, order.rules, (order.parent or {}).get("depth", 0))
         run.append("run.start", _start_data(run, order))
         log.sync()
@@ -148,6 +149,7 @@ def reopen(
     start = log.events[0]["data"]
     with ExitStack() as stack:
         stack.callback(log.close)
+        world.seals = seal.ready(world.seals)
         seal.compare(world.seals, log)
         seal.keep(world.seals, log, going_on=True)
         run = Run(log, world, toolset, project, rules, (start.get("parent") or {}).get("depth", 0))
