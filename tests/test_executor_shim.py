@@ -279,7 +279,7 @@ A46 = {
 
 
 @pytest.mark.parametrize("what", A46)
-def test_a46_resource_exhaustion_ends_in_its_limit(tmp_path: Path, what: str) -> None:
+def test_A46_resource_exhaustion_ends_in_its_limit(tmp_path: Path, what: str) -> None:
     text, timeout, told = A46[what]
     tool = script(tmp_path, f"#!/usr/bin/env python3\n{text}\n")
     got = attempt(tool, timeout=timeout)

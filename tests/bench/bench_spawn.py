@@ -1,4 +1,4 @@
-"""What an attempt of a tool costs, as a ratio to a bare spawn: `python tests/bench/spawn.py [ROUNDS]`.
+"""What an attempt of a tool costs, as a ratio to a bare spawn: `python tests/bench/bench_spawn.py [ROUNDS]`.
 
 All are run in turn, and their fastest and their median rounds are compared. It prints rows and never fails.
 """
