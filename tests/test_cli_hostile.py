@@ -134,11 +134,11 @@ def test_a_tools_bytes_are_printed_as_they_are(project: Path) -> None:
 
 BAD_TOOLS = {
     "floods": ("head -c 100000000 /dev/zero | tr '\\0' x", 0, ""),
-    "hangs": ("sleep 60", 1, "no end within 1 s"),
+    "hangs": ("sleep 60", 124, "no end within 1 s"),
     "dies": ("kill -SEGV $$", 1, "killed by signal 11"),
     "garbage": ("head -c 100000 /dev/urandom; printf '\\377\\000{'", 0, ""),
     "unusual": ("exit 200", 1, "FAILED: exit 200"),
-    "no-interpreter": (None, 1, "MISCONFIGURED"),
+    "no-interpreter": (None, 78, "MISCONFIGURED"),
 }
 
 

@@ -30,7 +30,10 @@ def all_runs(runs_dir: Path) -> list[Path]:
 def _is_plain(folder: Path) -> bool:
     """A folder of its own, whose journal, if it is there, is a file: reading anything else could wait for ever."""
     journal = folder / "events.jsonl"
-    return not folder.is_symlink() and (journal.is_file() or not journal.exists())
+    try:
+        return not folder.is_symlink() and (journal.is_file() or not journal.exists())
+    except OSError:
+        return True  # whoever reads it says why it cannot be read
 
 
 def _second(folder: Path) -> str:
