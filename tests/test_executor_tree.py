@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from harness.events.io import IO
-from harness.executor import Cancel, Job, Outcome, environment, kill_tree, run, survivors
+from harness.executor import Cancel, Job, Outcome, environment, kill_tree, run, survivors, tree
 
 ROOT = Path(__file__).resolve().parents[1]
 RUN = f"run-{os.getpid()}"
@@ -87,6 +87,19 @@ def test_nothing_outlives_a_tool_that_ends(tmp_path: Path, kind: str) -> None:
     got = attempt(leaver(tmp_path, kind, "echo result; exit 3"))
     assert (got.exit, got.timed_out) == (3, False)
     assert b"result\n" in got.out
+    assert state(left(tmp_path)) is None
+    assert not zombies()
+
+
+def test_a_sweep_that_comes_late_still_kills_and_reaps(tmp_path: Path) -> None:
+    """On a crowded machine one look at all processes takes longer than what does not die is waited for."""
+    tree.prepare()
+    born = time.monotonic()
+    path = leaver(tmp_path, "setsid", "exit 0")
+    with subprocess.Popen((str(path),), cwd=tmp_path, start_new_session=True) as leader:
+        leader.wait()
+    assert state(left(tmp_path)) not in (None, "Z")
+    tree.sweep(tree.Tree(f"{RUN}/late", leader.pid, born), time.monotonic() - 60)
     assert state(left(tmp_path)) is None
     assert not zombies()
 

@@ -8,6 +8,7 @@ leader's process group is reached. Not a place that starts anything.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
@@ -152,10 +153,11 @@ def wake(tree: Tree) -> None:
 def sweep(tree: Tree, kill_at: float) -> None:
     """Once the leader has been waited for: wait for the rest until `kill_at` (monotonic), then kill it; reap orphans.
 
-    Returns when nothing is left, or, should a process not die, some seconds after `kill_at`.
+    Returns when nothing is left, or, should a process not die, some seconds after it was first killed.
     """
     pause = 0.0005
-    while not _childless() and time.monotonic() < kill_at + GIVE_UP_S:
+    give_up_at = math.inf
+    while not _childless() and time.monotonic() < give_up_at:
         killing = time.monotonic() >= kill_at
         alive = reaped = 0
         for one in members(tree):
@@ -167,6 +169,8 @@ def sweep(tree: Tree, kill_at: float) -> None:
                 send(one.pid, signal.SIGKILL)  # at once: what forks wins against a list
         if not alive and not reaped:  # what was reaped may have left us a dead child of its own
             return
+        if killing and give_up_at == math.inf:  # from the end of a look: on a crowded machine one takes seconds
+            give_up_at = time.monotonic() + GIVE_UP_S
         if alive:
             time.sleep(pause)
             pause = min(2 * pause, 0.01)
@@ -211,5 +215,3 @@ def _candidates(tree: Tree) -> list[int]:
 
 def _window_holds(tree: Tree) -> bool:
     return time.monotonic() - tree.born < pid_max() / _PIDS_PER_S
-
-
