@@ -23,25 +23,6 @@ from tests.skill_files import catalog_of
 Event = dict[str, Any]
 
 
-class TestClock(Clock):
-    """A clock that stands still until it is moved."""
-
-    __test__ = False
-
-    def __init__(self, at: float = 1_800_000_000.0) -> None:
-        self.at = self.up = at
-
-    def wall(self) -> float:
-        return self.at
-
-    def boot(self) -> float:
-        return self.up
-
-    def pass_(self, seconds: float) -> None:
-        self.at += seconds
-        self.up += seconds
-
-
 class CountingIO(IO):
     """The real thing, and a list of the processes it started (each by the name of its program)."""
 

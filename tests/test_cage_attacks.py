@@ -14,21 +14,13 @@ import pytest
 
 from harness.errors import JournalError
 from harness.events.log import follow
+from tests.acts import NETWORK, TRY
 from tests.cage_world import HERE, NO_BWRAP, Caged, last, level, make, needs_full, needs_landlock, printed
 from tests.loop_world import call, finish, reply
 
 LEVELS = ["none", "limits", pytest.param("landlock", marks=needs_landlock), pytest.param("full", marks=needs_full)]
 PUT_BACK = ["none", "limits", pytest.param("landlock", marks=needs_landlock)]
 WRITE = "@meta effect write"
-TRY = """
-import json, os, sys
-def tried(act):
-    try:
-        act()
-    except OSError as error:
-        return error.strerror or "refused"
-    return None
-"""
 
 
 @pytest.fixture
@@ -243,32 +235,6 @@ def test_A42_the_environment_of_another_process_cannot_be_read(
     assert level(ran) == level_
     if level_ != "limits":
         assert found[0] is not None
-
-
-NETWORK = TRY + """
-import ctypes, socket
-port, abstract, path = int(sys.argv[1]), sys.argv[2], sys.argv[3]
-def connect(family, address):
-    socket.socket(family, socket.SOCK_STREAM).connect(address)
-def send(family, host):
-    socket.socket(family, socket.SOCK_DGRAM).sendto(b"x", (host, port))
-def io_uring():
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.syscall(425, 1, ctypes.create_string_buffer(200)) < 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-print(json.dumps({
-    "tcp": tried(lambda: connect(socket.AF_INET, ("127.0.0.1", port))),
-    "tcp6": tried(lambda: connect(socket.AF_INET6, ("::1", port))),
-    "udp": tried(lambda: send(socket.AF_INET, "127.0.0.1")),
-    "icmp": tried(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP)),
-    "raw": tried(lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)),
-    "netlink": tried(lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)),
-    "abstract": tried(lambda: connect(socket.AF_UNIX, "\\0" + abstract)),
-    "path": tried(lambda: connect(socket.AF_UNIX, path)),
-    "dns": tried(lambda: socket.getaddrinfo("example.com", 80)),
-    "io_uring": tried(io_uring),
-}))
-"""
 
 
 @pytest.mark.parametrize("effect", ["read", "write"])

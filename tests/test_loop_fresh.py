@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.loop.ending import evidence
-from tests.loop_world import Project, TestClock, call, finish, reply
+from tests.journal_lines import Hands
+from tests.loop_world import Project, call, finish, reply
 
 
 @pytest.fixture
@@ -17,7 +18,7 @@ def project(tmp_path: Path) -> Project:
 
 def test_example_two_of_a_skill(project: Project) -> None:
     """The clock moves while tools run: 0 s all four, 200 s a first answer and an expired prerequisite, 210 s, 300 s."""
-    project.clock = clock = TestClock()
+    project.clock = clock = Hands()
     project.tool("lookup-runbook", "echo runbook")
     project.tool("check-pods", "cat pods", "@meta effect read\n@meta ttl 120")
     project.tool("search-logs", 'echo "logs $2"', "@option --since=2h <D>  since\n@meta effect read")
@@ -177,7 +178,7 @@ def test_a_call_of_the_same_reply_does_not_count_yet(project: Project) -> None:
 
 def test_the_wall_clock_goes_back(project: Project) -> None:
     """`at` never falls, and what has expired stays expired."""
-    project.clock = clock = TestClock()
+    project.clock = clock = Hands()
     project.tool("a", "echo a", "@meta effect read\n@meta ttl 120")
     project.tool("b", "echo b")
     project.skill(tools="a b", deps="b: a")

@@ -10,7 +10,8 @@ import pytest
 from harness.errors import HarnessError
 from harness.loop.run import Said
 from harness.runs.deliver import waiting
-from tests.loop_world import Person, Project, Ran, TestClock, call, finish, reply
+from tests.journal_lines import Hands
+from tests.loop_world import Person, Project, Ran, call, finish, reply
 
 ONE_OF_THREE = [reply(call("send", "--to", "a"), call("send", "--to", "b"), call("send", "--to", "c")), finish()]
 
@@ -76,7 +77,7 @@ def test_at_a_terminal_all_are_asked_and_then_started_together(project: Project)
 
 
 def test_parked_for_thirty_days(project: Project) -> None:
-    project.clock = clock = TestClock()
+    project.clock = clock = Hands()
     ran = project.run(ONE_OF_THREE)
     clock.pass_(30 * 86_400)
     for n in (1, 2, 3):
@@ -164,7 +165,7 @@ def test_a_tool_that_changes_while_a_person_thinks_is_asked_again(project: Proje
 
 
 def test_an_approval_whose_needs_no_longer_hold_starts_nothing(project: Project) -> None:
-    project.clock = clock = TestClock()
+    project.clock = clock = Hands()
     project.tool("look", "echo look", "@meta effect read\n@meta ttl 60")
     project.skill(tools="look send", deps="send: look")
     ran = project.run([reply(call("look")), reply(call("send", "--to", "a")), finish()])

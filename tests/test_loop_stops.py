@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from harness.loop.run import Said
-from tests.loop_world import Person, Project, Ran, TestClock, call, finish, reply
+from tests.journal_lines import Hands
+from tests.loop_world import Person, Project, Ran, call, finish, reply
 
 
 @pytest.fixture
@@ -212,7 +213,7 @@ def test_an_answer_that_was_proposed_before_comes_back_unaccepted(project: Proje
 
 
 def test_the_time_is_over_between_two_steps(project: Project) -> None:
-    project.clock = clock = TestClock()
+    project.clock = clock = Hands()
     project.tool("look", "sleep 0.1; echo look")
 
     class Slow(Person):
@@ -229,7 +230,7 @@ def test_the_time_is_over_between_two_steps(project: Project) -> None:
 
 
 def test_seconds(project: Project) -> None:
-    project.clock = clock = TestClock()
+    project.clock = clock = Hands()
     spawn = project.io.spawn
 
     def slow(*words: Any) -> Any:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import socket
 import stat
-from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
-from caged import Place, lacking, place, users
+from acts import NETWORK, TRY
+from caged import Place, lacking
 
 from harness.executor import environment
 from harness.sandbox import Machine, choose, probe, protect
@@ -25,29 +25,6 @@ def level(name: str) -> object:
 
 WALLS = pytest.mark.parametrize("level", [level("landlock"), level("full")])
 EVERY = pytest.mark.parametrize("level", [level(name) for name in ("none", "limits", "landlock", "full")])
-
-TRY = """
-import json, os, sys
-def tried(act):
-    try:
-        act()
-    except OSError as error:
-        return error.strerror or "refused"
-    return None
-"""
-
-
-@pytest.fixture(params=users())
-def here(request: pytest.FixtureRequest) -> Iterator[Place]:
-    with place(request.param) as made:
-        yield made
-
-
-@pytest.fixture
-def anyone() -> Iterator[Place]:
-    """Where it makes no difference who the user is."""
-    with place(users()[-1]) as made:
-        yield made
 
 
 CHAINED = ["log; touch PWNED", "log && touch PWNED", "log | touch PWNED", "log & touch PWNED", "log\ntouch PWNED"]
@@ -284,36 +261,6 @@ def test_A42_the_environment_of_the_harness_cannot_be_read(here: Place, level: s
 @WALLS
 def test_A42_nor_that_of_another_tool(here: Place, level: str) -> None:
     assert here.python(level, READ_ENVIRON, os.getpid()).json()
-
-
-NETWORK = TRY + """
-import ctypes, socket
-port, abstract, path = int(sys.argv[1]), sys.argv[2], sys.argv[3]
-def connect(family, address):
-    socket.socket(family, socket.SOCK_STREAM).connect(address)
-def send(family, host):
-    socket.socket(family, socket.SOCK_DGRAM).sendto(b"x", (host, port))
-def io_uring():
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.syscall(425, 1, ctypes.create_string_buffer(200)) < 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-print(json.dumps({
-    "tcp": tried(lambda: connect(socket.AF_INET, ("127.0.0.1", port))),
-    "tcp6": tried(lambda: connect(socket.AF_INET6, ("::1", port))),
-    "udp": tried(lambda: send(socket.AF_INET, "127.0.0.1")),
-    "udp6": tried(lambda: send(socket.AF_INET6, "::1")),
-    "icmp": tried(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP)),
-    "raw": tried(lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)),
-    "packet": tried(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW)),
-    "netlink": tried(lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)),
-    "vsock": tried(lambda: socket.socket(40, socket.SOCK_STREAM)),
-    "abstract": tried(lambda: connect(socket.AF_UNIX, "\\0" + abstract)),
-    "path": tried(lambda: connect(socket.AF_UNIX, path)),
-    "datagram": tried(lambda: socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)),
-    "io_uring": tried(io_uring),
-    "bind": tried(lambda: socket.socket().bind(("127.0.0.1", 0))),
-}))
-"""
 
 
 @WALLS

@@ -7,7 +7,6 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,19 +28,6 @@ def level(name: str) -> object:
 WALLS = pytest.mark.parametrize("level", [level("landlock"), level("full")])
 NEEDS_LANDLOCK = pytest.mark.skipif(bool(lacking("landlock")), reason=lacking("landlock"))
 NEEDS_FULL = pytest.mark.skipif(bool(lacking("full")), reason=lacking("full"))
-
-
-@pytest.fixture(params=users())
-def here(request: pytest.FixtureRequest) -> Iterator[Place]:
-    with place(request.param) as made:
-        yield made
-
-
-@pytest.fixture
-def anyone() -> Iterator[Place]:
-    """Where it makes no difference who the user is."""
-    with place(users()[-1]) as made:
-        yield made
 
 
 PROBE = """
