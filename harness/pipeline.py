@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -12,12 +11,14 @@ from harness.events.state import Operation
 from harness.loop import inbox
 from harness.loop.act import Crew
 from harness.loop.batch import due, start_allowed
+from harness.loop.drive import drive_by
 from harness.loop.ending import end
 from harness.loop.gate import judge, record
 from harness.loop.people import ask_people, park_for_approval, park_for_child
 from harness.loop.run import Run, Stop
-from harness.loop.settle import drive_by
+from harness.loop.settle import pending
 from harness.policy.decide import Decision, Request
+from harness.tools.arguments import looks_like_option
 from harness.tools.expression import MISSING, Lookup, Ref, bind, field, holds
 from harness.tools.outcome import CLASSES, structured
 from harness.tools.stages import Pipeline, Stage
@@ -25,8 +26,6 @@ from harness.tools.wiring import edges, handlers
 
 CODES = {"INVALID_INPUT": 2, "MISCONFIGURED": 78, "TIMEOUT": 124}
 ERR_TAIL = 1024
-_OPTION = re.compile(r"-(?!\d)(?=.)", re.DOTALL)
-"""A word that some parser would take for an option: a dash that is not a number's, and not alone."""
 NO_FAILURE = ("DENIED", "OVER_BUDGET", "SKIPPED")
 
 
@@ -66,7 +65,9 @@ def _step(plan: Plan, crew: Crew) -> Stop | None:
     if crew.busy:
         crew.next()
         return None
-    return None if released or again or due(crew) or inbox.take(run) or run.world.cancel.level else _stop(plan, crew)
+    if released or again or due(crew) or inbox.take(run) or run.world.cancel.level or pending(crew):
+        return None
+    return _stop(plan, crew)
 
 
 def status(op: Operation | None) -> str:
@@ -124,7 +125,7 @@ def _bound(stage: Stage, lookup: Lookup) -> list[str]:
     for word in stage.run:
         texts = bind(word, lookup)
         loose = "--" not in words and not isinstance(word.parts[0], str)
-        odd = next((text for text in texts if loose and _OPTION.match(text)), None)
+        odd = next((text for text in texts if loose and looks_like_option(text)), None)
         if odd is not None:
             fix = f"write --opt={word.text}, or -- before it"
             raise ValueError(f"{word.text} is {odd!r}, which would be read as an option; {fix}")

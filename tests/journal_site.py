@@ -161,7 +161,7 @@ class Site:
             folder = started(runs)
             state = state_of(folder) if folder else None
             if folder and state and state.status == "parked" and not list((folder / "inbox").glob("*.json")):
-                asked = deliver.one(deliver.meant(folder, None, question=True))
+                asked = deliver.one(deliver.meant(folder, None, "answer"))
                 deliver.put(asked, io, {"kind": "answer", "text": "yes"})
             stop = self.drive(self.reopen(world, folder) if folder else self.begin(world), heard)
             if not stop.parked:

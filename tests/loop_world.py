@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,9 +19,26 @@ from harness.runs import session as sessions
 from harness.runs.deliver import meant, one, put
 from harness.runs.peek import read_state
 from harness.runs.session import Options, Session
+from tests.journal_lines import Hands
 from tests.skill_files import catalog_of
 
 Event = dict[str, Any]
+
+
+class Skipping(Hands):
+    """Hands that jump over every pause, and remember how long it was."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slept = 0.0
+
+    def boot(self) -> float:
+        return self.up + time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        self.slept += seconds
+        self.pass_(seconds)
+        time.sleep(0.001)
 
 
 class CountingIO(IO):
@@ -206,7 +224,7 @@ class Project:
 
     def say(self, folder: Path, kind: str, n: int | None = None, **more: Any) -> None:
         """`harness approve`, `deny` and `answer`."""
-        target = one(meant(folder, n, question=kind == "answer"))
+        target = one(meant(folder, n, {"answer": "answer", "settle": "outcome"}.get(kind, "approval")))
         digest = {"digest": target.op.digest} if kind == "approve" else {}
         put(target, IO(), {"kind": kind, **digest, **more})
 

@@ -19,12 +19,13 @@ COMMANDS = {
     "run": ("run work x -m scripted:ok.yaml", 0), "resume": ("resume last -b turns=x", 2),
     "pipeline": ("pipeline bin/p", 0),
     "approve": ("approve RUN 1 --digest 00000000", 5), "deny": ("deny RUN 1", 0), "answer": ("answer RUN x", 2),
+    "settle": ("settle RUN happened", 2),
     "runs list": ("runs", 0), "show": ("show", 0), "skills list": ("skills", 0), "skills show": ("skills show work", 0),
     "skills check": ("skills check work", 0), "skills new": ("skills new fresh", 0), "tools list": ("tools", 0),
     "tools show": ("tools show look", 0), "tools check": ("tools check look", 0), "tools run": ("tools run look", 0),
     "tools new": ("tools new fresh-tool", 0),
 }  # fmt: skip
-LIGHT = ("approve", "deny", "answer", "runs list", "show", "skills list", "tools list", "tools show")
+LIGHT = ("approve", "deny", "answer", "settle", "runs list", "show", "skills list", "tools list", "tools show")
 
 
 @pytest.fixture(scope="module")

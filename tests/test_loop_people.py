@@ -208,7 +208,7 @@ def test_a_question_waits_for_its_answer(project: Project) -> None:
     assert (ran.stop.name, ran.stop.code, ran.end["ops"]) == ("needs-answer", 10, [1])
     assert ran.spawned == ["look"]
     assert ran.end["hint"] == f"harness answer {ran.folder.name} 1 TEXT"
-    assert [w.question for w in waiting(ran.folder)] == [True]
+    assert [w.what for w in waiting(ran.folder)] == ["answer"]
     assert project.resume(ran.folder).stop.code == 10
     project.say(ran.folder, "answer", text="tue")
     more = project.resume(ran.folder)

@@ -31,6 +31,7 @@ TABLE: dict[str, Row] = {
     "approve": Row("word:approve", WORK, "Say yes to a call that waits."),
     "deny": Row("word:deny", WORK, "Say no to a call that waits."),
     "answer": Row("word:answer", WORK, "Answer a question that a run waits for."),
+    "settle": Row("settle:settle", WORK, "Say what became of a call whose outcome is unknown."),
     "pipeline": Row("pipeline:pipeline", WORK, "Run a pipeline file."),
     "runs": Row("", LOOK, "Runs: what was done, and what waits."),
     "runs list": Row("runs:list_runs", LOOK, "List runs, newest first."),
@@ -198,7 +199,8 @@ def load(name: str, row: Row) -> Command:
     module, _, attribute = row.target.partition(":")
     function = getattr(import_module(f"harness.cli.{module}"), attribute)
     command = made(name.split()[-1], function, row.line, function.manual)
-    command.params += common()
+    own = {word for parameter in command.params for word in parameter.opts}
+    command.params += [parameter for parameter in common() if own.isdisjoint(parameter.opts)]
     return command
 
 

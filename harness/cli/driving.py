@@ -53,7 +53,7 @@ class Driver:
         world = World(IO(), Clock(), self.cancel, self.terminal, runs_dir=runs_dir(self.at))
         world.sinks.append(self._tell)
         world.child_receipts = read_state
-        world.delta, world.history = self.view.delta, self.view.history
+        world.delta, world.history, world.tell = self.view.delta, self.view.history, self.view.notice
         world.parallel = int(self.at.config.value("parallel"))
         world.tool_timeout = float(self.at.config.value("tool_timeout"))
         world.guard = make_guard(self.at, self.sandbox)

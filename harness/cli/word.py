@@ -39,7 +39,7 @@ def approve(
         what = f"operation {target.op.n} has the digest {target.op.digest}"
         raise HarnessError(what, f"look again: harness show {target.folder.name}", code=5)
     put(target, IO(), {"kind": "approve", "digest": target.op.digest, "why": why or ""})
-    return _said(said, at, [(target, "approved")], resume)
+    return said_words(said, at, [(target, "approved")], resume)
 
 
 @manual('harness deny k3v9 9 --why "not on prod"', codes=(0, 2, 3))
@@ -48,7 +48,7 @@ def deny(ctx: typer.Context, name: RunName, op: Op = None, why: Why = None, resu
     said, at, found = _found(ctx, name, op)
     target = one(found)
     put(target, IO(), {"kind": "deny", "why": why or ""})
-    return _said(said, at, [(target, "denied")], resume)
+    return said_words(said, at, [(target, "denied")], resume)
 
 
 @manual("harness answer k3v9 use the EU cluster", "harness answer k3v9 9 pods --resume", codes=(0, 2, 3, 10))
@@ -63,7 +63,7 @@ def answer(
     said = globals_of(ctx)
     at = place(said)
     folder = find_run(runs_dir(at), name, allow_last=False)
-    typed, found = list(text or ()), meant(folder, None, question=True)
+    typed, found = list(text or ()), meant(folder, None, "answer")
     if typed and typed[0].isdigit() and (named := [w for w in found if w.op.n == int(typed[0])]):
         del typed[0]
         found = named
@@ -75,14 +75,14 @@ def answer(
         raise HarnessError("the answer is empty", f"harness answer {name} {target.op.n} TEXT", code=10)
     by = {} if words.source == "user" else {"by": words.source}
     put(target, IO(), {"kind": "answer", "text": words.text, **by})
-    return _said(said, at, [(target, "answered")], resume)
+    return said_words(said, at, [(target, "answered")], resume)
 
 
 def _found(ctx: typer.Context, name: str, op: int | None) -> tuple[Globals, Place, list[Waiting]]:
     said = globals_of(ctx)
     at = place(said)
     folder = find_run(runs_dir(at), name, allow_last=False)
-    return said, at, meant(folder, op, question=False)
+    return said, at, meant(folder, op, "approval")
 
 
 def _at_terminal(said: Globals, at: Place, found: list[Waiting], resume: bool) -> int:
@@ -106,7 +106,7 @@ def _at_terminal(said: Globals, at: Place, found: list[Waiting], resume: bool) -
         words.append((target, "approved" if reply.verdict == "allow" else "denied"))
     if not words:
         raise HarnessError(f"#{found[0].op.n} still waits", f"harness approve {found[0].folder.name}", code=5)
-    return _said(said, at, words, resume)
+    return said_words(said, at, words, resume)
 
 
 def _answer_at_terminal(said: Globals, at: Place, found: list[Waiting], resume: bool) -> int:
@@ -128,7 +128,7 @@ def _answer_at_terminal(said: Globals, at: Place, found: list[Waiting], resume: 
         words.append((target, "answered"))
     if not words:
         raise nobody
-    return _said(said, at, words, resume)
+    return said_words(said, at, words, resume)
 
 
 def question_of(target: Waiting) -> str:
@@ -165,7 +165,7 @@ def _path(at: Place, target: Waiting) -> str:
     return str(tool.path) if tool is not None else target.op.tool
 
 
-def _said(said: Globals, at: Place, words: list[tuple[Waiting, str]], resume: bool) -> int:
+def said_words(said: Globals, at: Place, words: list[tuple[Waiting, str]], resume: bool) -> int:
     """Say what still waits and how to go on, or go on here."""
     top = _top(words[0][0])
     if resume:

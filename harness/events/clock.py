@@ -16,6 +16,10 @@ class Clock:
             return time.clock_gettime(time.CLOCK_BOOTTIME)
         return time.monotonic()
 
+    def sleep(self, seconds: float) -> None:
+        """Let the boot clock advance by about so much."""
+        time.sleep(seconds)
+
 
 class Hand:
     """The hand of one epoch: starts at the later of the wall and the last event, and advances with the boot clock."""

@@ -11,10 +11,12 @@ from typing import Any
 
 from harness.events.line import at_seconds
 from harness.events.receipt import argv_of, file_receipt, pinned_mark, slot_of
+from harness.events.spending import add_child, count_call, lose_reserved, pass_time, settle_request
 from harness.events.state import Operation, State
 
 Event = dict[str, Any]
-MONEY = 1_000_000_000
+QUERY_AFTER_S = 5.0
+"""How long after an attempt was dead the answer that nothing happened counts."""
 UNSETTLED = frozenset({"cut", "timeout", "cancelled", "protocol", "refusal", "length"})
 """Reasons of a failed request that may have cost something: without figures it counts as what was reserved for it."""
 
@@ -31,36 +33,21 @@ def apply(state: State, event: Event) -> None:
     """Let one event change the state."""
     kind, data, at = event["kind"], event["data"], at_seconds(event["at"])
     if state.seq:
-        _pass_time(state, event, at)
+        pass_time(state, event, at)
     state.seq, state.epoch, state.at = event["seq"], event["epoch"], at
     _APPLY[kind](state, data, event.get("op", 0))
     state.last_kind = kind
-
-
-def _pass_time(state: State, event: Event, at: float) -> None:
-    """Active time is what passed within an epoch, but for waits that ended with a person's word."""
-    ms = max(0, round((at - state.at) * 1000))
-    data = event["data"]
-    if event["kind"] == "resume":
-        lost = round(float(data.get("lost_s", 0)) * 1000)
-        state.spent.active_ms += lost
-        state.spent.waiting_ms += max(0, ms - lost)
-    elif _is_persons(event["kind"], data):
-        state.spent.waiting_ms += ms
-    else:
-        state.spent.active_ms += ms
-
-
-def _is_persons(kind: str, data: dict[str, Any]) -> bool:
-    if kind == "user.say":
-        return data.get("answers") is not None
-    return kind == "decide" and bool(data.get("via"))
 
 
 def _run_start(state: State, data: dict[str, Any], _: int) -> None:
     state.start, state.status = data, "open"
     state.budget, state.inputs = dict(data.get("budget") or {}), dict(data.get("inputs") or {})
     state.model = (data.get("model") or {}).get("ref", "")
+    state.boot = _boot(data)
+
+
+def _boot(data: dict[str, Any]) -> str:
+    return f"{data.get('host', '')} {data.get('boot', '')}"
 
 
 def _user_say(state: State, data: dict[str, Any], _: int) -> None:
@@ -86,21 +73,13 @@ def _note(state: State, data: dict[str, Any], _: int) -> None:
 
 
 def _model_start(state: State, data: dict[str, Any], _: int) -> None:
-    _lose_reserved(state)
+    lose_reserved(state)
     state.request = state.reserved = {**state.request, **data}
     state.context = data.get("context", state.context)
 
 
-def _lose_reserved(state: State) -> None:
-    """Count a request that brought no result in full: it was sent, and may have been paid for."""
-    if state.reserved is not None:
-        lost = state.reserved
-        usage = {"input": lost.get("estimate", 0), "out": lost.get("max_tokens", 0)}
-        _settle_request(state, {"usage": usage, "cost": lost.get("usd")})
-
-
 def _model_reply(state: State, data: dict[str, Any], _: int) -> None:
-    _settle_request(state, data)
+    settle_request(state, data)
     state.turn = data["turn"]
     state.spent.turns += 1
     state.progress, state.verdict = False, None if state.question is None else state.verdict
@@ -130,21 +109,10 @@ def _open_call(state: State, call: dict[str, Any], turn: int, alone: bool) -> No
         state.proposal = arguments.get("answer", "")
 
 
-def _settle_request(state: State, data: dict[str, Any]) -> None:
-    state.reserved = None
-    usage = data.get("usage") or {}
-    state.spent.tokens_in += usage.get("input", 0)
-    state.spent.tokens_out += usage.get("out", 0)
-    if "cost" in data and data["cost"] is None:
-        state.spent.unpriced += 1
-    elif data.get("cost"):
-        state.spent.nanos += round(float(data["cost"]) * MONEY)
-
-
 def _model_fail(state: State, data: dict[str, Any], _: int) -> None:
     if data["reason"] in UNSETTLED and not data.keys() & {"usage", "cost"}:
-        _lose_reserved(state)
-    _settle_request(state, data)
+        lose_reserved(state)
+    settle_request(state, data)
 
 
 def _decide(state: State, data: dict[str, Any], n: int) -> None:
@@ -160,19 +128,11 @@ def _decide(state: State, data: dict[str, Any], n: int) -> None:
         op.approved_by = data.get("by")
         state.strikes, state.progress = 0, True
     if op.verdict == "allow":
-        _count_call(state, op)
+        count_call(state, op)
     if op.verdict == "deny":
         if data.get("via"):
             state.denied[slot_of(op)] = (op.reasons or ("a person said no",))[0]
         _close(state, op)
-
-
-def _count_call(state: State, op: Operation) -> None:
-    """An operation is one call, however often it is judged and tried."""
-    if op.role != "verify" and not op.counted:
-        op.counted = True
-        state.spent.calls += 1
-        state.spent.effects[op.effect] = state.spent.effects.get(op.effect, 0) + 1
 
 
 def _open_decided(state: State, n: int, data: dict[str, Any]) -> Operation:
@@ -189,8 +149,12 @@ def _open_decided(state: State, n: int, data: dict[str, Any]) -> Operation:
 
 def _tool_start(state: State, data: dict[str, Any], n: int) -> None:
     op = state.ops[n]
-    op.attempt, op.attempt_open, op.attempt_epoch = data.get("try", 1), True, state.epoch
-    op.role, op.child = data.get("role", "call"), data.get("child")
+    op.attempt, op.attempt_open, op.attempt_boot = data.get("try", 1), True, state.boot
+    op.role, op.rest_until = data.get("role", "call"), None
+    if op.role == "query":  # it asks about the operation, and changes nothing of it
+        return
+    op.tries += 1
+    op.child = data.get("child")
     op.tool, op.level = data.get("tool", op.tool), data.get("level", op.level)
     op.file = data["file"] if "file" in data else pinned_mark(state, op.tool)
     op.needs = tuple(data.get("needs") or ())
@@ -201,29 +165,32 @@ def _tool_end(state: State, data: dict[str, Any], n: int) -> None:
     op = state.ops[n]
     had_attempt = op.attempt > 0
     op.attempt_open, op.result, op.ended_at = False, data, state.at
-    _add_spent(state, data.get("spent") or {})
+    add_child(state, data.get("spent") or {})
+    state.barred.update(data.get("barred") or ())
+    if data.get("inbox"):
+        state.inbox.add(data["inbox"])
     if op.role == "verify":
         _close(state, op)  # a verifier that was cut is not repeated by itself: the answer is judged anew
         return
-    if data["outcome"] in ("cut", "not-started") or data.get("retry"):
-        return
-    if data["outcome"] == "unknown" and data.get("by") != "person":
+    if _goes_on(state, op, data):
         return
     if op.verb == "read" or had_attempt:
         file_receipt(state, op, data)
     _close(state, op)
 
 
-def _add_spent(state: State, child: dict[str, Any]) -> None:
-    """What a child run used counts for its parent."""
-    state.spent.turns += child.get("turns", 0)
-    state.spent.calls += child.get("calls", 0)
-    state.spent.tokens_in += child.get("tokens_in", 0)
-    state.spent.tokens_out += child.get("tokens_out", 0)
-    state.spent.nanos += child.get("nanos", 0)
-    state.spent.unpriced += child.get("unpriced", 0)
-    for effect, count in (child.get("effects") or {}).items():
-        state.spent.effects[effect] = state.spent.effects.get(effect, 0) + count
+def _goes_on(state: State, op: Operation, data: dict[str, Any]) -> bool:
+    """Whether the operation stays open after this end of an attempt, and until when it rests."""
+    outcome, persons = data["outcome"], data.get("by") == "person"
+    if persons:
+        state.progress, state.strikes, op.tries = True, 0, 0
+    elif outcome == "not-started" and op.role != "query":
+        op.tries -= 1
+    if data.get("retry"):
+        op.rest_until = state.at + float(data["retry"]["after"])
+    if op.repeat == "queryable" and op.role != "query" and (outcome == "cut" or data.get("retry")):
+        op.rest_until = max(op.rest_until or 0.0, state.at + QUERY_AFTER_S)
+    return bool(outcome in ("cut", "not-started") or data.get("retry") or (outcome == "unknown" and not persons))
 
 
 def _close(state: State, op: Operation) -> None:
@@ -261,10 +228,16 @@ def _park(state: State, data: dict[str, Any], _: int) -> None:
 
 
 def _resume(state: State, data: dict[str, Any], _: int) -> None:
-    _lose_reserved(state)
+    lose_reserved(state)
     if state.end is not None:  # a person begins anew where the run had given up
         state.strikes = state.finishes = 0
     state.status, state.park, state.end = "open", None, None
+    state.boot = _boot(data)
+    if data.get("by") != "agent":
+        state.breakers.clear()
+    if data.get("now"):
+        for op in state.open_ops.values():
+            op.rest_until = None
     for change in data.get("changes") or ():
         state.stale.update(state.by_tool.get(str(change.get("what", "")).removeprefix("tool "), ()))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from harness.events.breaker import count_end
 from harness.events.state import TAKES_SLOT, Operation, Receipt, Slot, State
 
 
@@ -35,6 +36,9 @@ def file_receipt(state: State, op: Operation, data: dict[str, Any]) -> None:
     slot, name = receipt.slot, receipt.error_class
     state.receipts[op.n] = receipt
     state.ended[op.tool] = state.ended.get(op.tool, 0) + (name != "UNKNOWN_OUTCOME")
+    count_end(state, op, name)
+    if name == "UNKNOWN_OUTCOME":
+        state.barred.add(op.tool)
     if receipt.ok:
         state.succeeded.setdefault(op.tool, []).append(op.n)
     if name in TAKES_SLOT:

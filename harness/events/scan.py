@@ -132,7 +132,7 @@ def blob_names(value: object) -> Iterator[str]:
 
 def proves(kind: str, data: dict[str, Any]) -> bool:
     """Whether such an event is only written once the blobs before it are on the disk: an end, or a person's word."""
-    if kind in ("decide", "amend"):
+    if kind in ("decide", "amend", "tool.end"):
         return bool(data.get("via") or data.get("inbox"))
     return kind in ("park", "run.end", "user.say")
 

@@ -41,9 +41,11 @@ class Receipt:
 class Operation:
     """One call of a run. `verdict` is the newest decision's; `waiting` is True while a person must speak.
 
-    `attempt` is the number of the newest attempt, `attempt_open` is True between its start and its end. `result` is
-    the data of the `tool.end` that closed it. `error` is the reason a call never was one (a reply's parse error, or a
-    `finish` beside other calls). `counted` is True once it was allowed for the first time.
+    `attempt` is the number of the newest attempt, `attempt_open` is True between its start and its end, `attempt_boot`
+    the host and boot it was started on. `tries` counts the attempts that may have had an effect. `rest_until` (epoch
+    seconds) is when an announced retry or query is due. `result` is the data of the newest `tool.end`. `error` is the
+    reason a call never was one (a reply's parse error, or a `finish` beside other calls). `counted` is True once it was
+    allowed for the first time.
     """
 
     n: int
@@ -65,7 +67,9 @@ class Operation:
     counted: bool = False
     attempt: int = 0
     attempt_open: bool = False
-    attempt_epoch: int = 0
+    attempt_boot: str = ""
+    tries: int = 0
+    rest_until: float | None = None
     role: str = "call"
     child: str | None = None
     file: str = ""
@@ -98,10 +102,21 @@ class Spent:
 
 
 @dataclass(slots=True)
+class Breaker:
+    """How a tool has ended lately: `failures` in a row; open `until` (epoch seconds), the `opened`th time by `code`."""
+
+    failures: int = 0
+    until: float = 0.0
+    opened: int = 0
+    code: str = ""
+
+
+@dataclass(slots=True)
 class State:
     """The fold of a run's events. `start` is the data of `run.start`; `status` is new, open, parked or ended.
 
-    `request` is the newest `model.start` with all its fields; `reserved` is the same while it has no result.
+    `request` is the newest `model.start` with all its fields; `reserved` is the same while it has no result. `boot`
+    is the host and boot of the newest process. `barred` are tools with an outcome that stays unknown.
     """
 
     status: str = "new"
@@ -137,6 +152,9 @@ class State:
     model: str = ""
     context: int = 0
     denied: dict[Slot, str] = field(default_factory=dict)
+    boot: str = ""
+    barred: set[str] = field(default_factory=set)
+    breakers: dict[str, Breaker] = field(default_factory=dict)
     noted: set[str] = field(default_factory=set)
     inputs: dict[str, Any] = field(default_factory=dict)
     end: dict[str, Any] | None = None

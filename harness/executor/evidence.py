@@ -44,6 +44,12 @@ def evidence(folder: Path, op_id: str) -> Evidence:
         return Evidence(rc, began(files) if shim else True, alive, found, _overdue(folder))
 
 
+def has_begun(folder: Path) -> bool:
+    """Whether an attempt through the shim came so far that its tool may have run; a direct one leaves no word of it."""
+    with opened(folder) as files:
+        return began(files)
+
+
 def collect(folder: Path, limits: Limits | None = None) -> Outcome:
     """The outcome by the files alone, when the attempt is dead. Without a noted exit, `exit` is None."""
     seconds = request(folder).get("seconds")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import queue
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,8 @@ from harness.loop.run import ChildEnd, Run
 from harness.policy.budget import share
 from harness.tools import Tool
 
+Conclude = Callable[[Run, Operation, Outcome], dict[str, Any]]
+"""Makes the data of the `tool.end` of an attempt."""
 LOOK = 0.5
 """Seconds after which whoever waits for attempts looks around."""
 
@@ -51,6 +53,9 @@ class Crew:
         self.run = run
         self.busy: dict[int, Operation] = {}
         self.parked: dict[int, ChildEnd] = {}
+        self.rested = False  # whether it waited for something that goes on by itself
+        self._told: set[str] = set()
+        self._conclude: Conclude = end_data
         self._slices: dict[int, Mapping[str, Any]] = {}
         self._attempts: dict[int, Attempt] = {}
         self._done: queue.Queue[Ended] = queue.Queue()
@@ -81,6 +86,20 @@ class Crew:
         for op in ops:
             self._launch(op, Extra())
 
+    def query(self, ops: Sequence[Operation], conclude: Conclude) -> None:
+        """Start reads that tell of operations what happened: attempts of theirs, each a copy that says what to run."""
+        self._conclude = conclude
+        made = [replace(op, attempt=op.attempt + 1, level=level_now(self.run, op, self._tool(op))) for op in ops]
+        for op in made:
+            self._prepare(op, self._tool(op), op.attempt)
+            data = {"try": op.attempt, "role": "query", "tool": op.tool, "level": op.level}
+            self.run.append("tool.start", data, op.n)
+        for op in made:
+            self._launch(op, Extra())
+
+    def _tool(self, op: Operation) -> Tool:
+        return self.run.toolset.tools[op.tool]
+
     def next(self, wait: float = LOOK) -> Operation | None:
         """The next operation whose attempt ended, journaled; None when none did within `wait` seconds."""
         try:
@@ -96,6 +115,12 @@ class Crew:
         elif ended.outcome is not None:
             self._record(op, ended.outcome, ended.left)
         return op
+
+    def say_once(self, text: str) -> None:
+        """Tell whoever watches."""
+        if text not in self._told:
+            self._told.add(text)
+            self.run.world.tell(text)
 
     def wait(self) -> None:
         """Let everything that runs come to its end."""
@@ -114,8 +139,8 @@ class Crew:
         run, attempt = self.run, op.attempt + 1
         tool = run.toolset.tools.get(op.tool)
         data: dict[str, Any] = {"try": attempt} if attempt > 1 else {}
-        if op.role != "call" or op.verb == "stage":
-            data["role"] = "stage" if op.verb == "stage" else op.role
+        if op.verb in ("stage", "verify"):
+            data["role"] = op.verb
         if op.verb != "run":  # the reply names it otherwise
             data["tool"] = op.tool
         data["level"] = level_now(run, op, tool)
@@ -186,7 +211,8 @@ class Crew:
 
     def _record(self, op: Operation, outcome: Outcome, left: Aftermath) -> None:
         run = self.run
-        run.append("tool.end", end_data(run, op, outcome, left), op.n)
+        data = self._conclude(run, op, outcome) if op.role == "query" else end_data(run, op, outcome, left)
+        run.append("tool.end", data, op.n)
         moved = [str(change.path) for change in left.changes if change.what == "moved"]
         if moved:
             run.note("warning", f"while operation {op.n} ran, these changed and were left so: {' '.join(moved)}")

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from typing import cast
 
+from harness.events.attempts import is_due
 from harness.events.state import Operation
 from harness.loop import reading
 from harness.loop.act import Crew
 from harness.loop.gate import build_request, call_digest, judge
 from harness.loop.run import Run
-from harness.loop.settle import is_unknown
 from harness.policy import LEVELS, Level
 
 
 def due(crew: Crew) -> list[Operation]:
     """The allowed calls that have no attempt under way, in order."""
     waits = {*crew.busy, *crew.parked}
-    return [op for op in crew.run.state.open_ops.values() if op.n not in waits and _is_due(op)]
-
-
-def _is_due(op: Operation) -> bool:
-    return op.verdict == "allow" and not op.attempt_open and op.verb != "verify" and not is_unknown(op)
+    now = crew.run.log.now()
+    return [op for op in crew.run.state.open_ops.values() if op.n not in waits and is_due(op, now)]
 
 
 def start_allowed(crew: Crew) -> bool:
@@ -60,7 +57,7 @@ def _checked(run: Run, op: Operation) -> tuple[int, ...] | None:
         run.note("changed", f"the approval of operation {op.n} is void: {op.tool} is not what it was.")
         judge(run, op)
         return None
-    refused = request.needs or request.problems or request.broken or request.caged or request.auth
+    refused = request.needs or request.problems or request.broken or request.halted or request.caged or request.auth
     if refused or not request.known or _is_weaker(request.level, op.level):
         judge(run, op)
         return None

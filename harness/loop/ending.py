@@ -82,5 +82,7 @@ def evidence(run: Run) -> list[str]:
 
 
 def unknown_hint(run: Run, op: Operation) -> str:
-    folder = run.folder / "ops" / str(op.n) / str(op.attempt)
-    return f"operation {op.n} ({op.tool}) may have had its effect; look at {folder}"
+    folder = run.folder / "ops" / str(op.n)
+    why = str((op.result or {}).get("why") or "")
+    what = f"operation {op.n} ({op.tool}) may have had its effect{f': {why}' if why else ''}"
+    return f"{what}; look at {folder if op.attempt > 1 else folder / '1'}"

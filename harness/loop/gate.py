@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import near_text
+from harness.events.breaker import refusal as refusal_now
 from harness.events.line import to_json
 from harness.events.state import Operation
 from harness.graph.fresh import consumed, unmet
@@ -17,7 +18,7 @@ from harness.loop.run import Run
 from harness.policy.decide import Decision, Request, decide
 from harness.policy.decide import over_budget as over_limit
 from harness.sandbox.choose import Refusal
-from harness.tools import Tool
+from harness.tools import Tool, can_answer
 from harness.tools.arguments import canonical, parse, refusal
 from harness.tools.compare import as_texts
 
@@ -36,7 +37,23 @@ def judge(run: Run, op: Operation, call: dict[str, Any] | None = None) -> Decisi
 
 
 def build_request(run: Run, op: Operation) -> tuple[Request, tuple[int, ...]]:
-    """The call as it would be carried out, with whatever stands against it."""
+    """The call as it would be carried out, with whatever stands against it; the operations it would stand on."""
+    request, needs = _request(run, op)
+    return replace(request, halted=_halted(run, op)), needs
+
+
+def _halted(run: Run, op: Operation) -> tuple[str, str, str] | None:
+    """Why no call of the tool may start now: the outcome of an earlier one stays unknown, or its breaker is open."""
+    if op.verb == "verify":
+        return None
+    if run.is_barred(op.tool):
+        why = f"the outcome of an earlier call of {op.tool} is unknown, and it must not happen twice"
+        return "UNKNOWN_OUTCOME", "settle", why
+    found = refusal_now(run.state, op, op.tool, run.log.now())
+    return (found[0], "breaker", found[1]) if found else None
+
+
+def _request(run: Run, op: Operation) -> tuple[Request, tuple[int, ...]]:
     name, args = op.tool, run.args(op)
     kit = run.toolset
     names = kit.available
@@ -117,11 +134,13 @@ def effect_of(tool: Tool) -> str:
     return "money" if tool.roles.get("amount") else effect
 
 
-def repeat_of(tool: Tool | None) -> str:
-    """What may be done again: a pipeline's stages answer for themselves, so its call may."""
+def repeat_of(run: Run, tool: Tool | None) -> str:
+    """What may be done again: a pipeline's stages answer for themselves, so its call may; a query must be askable."""
     if tool is None or tool.pipeline:
         return "pure"
-    return "opaque" if tool.repeat == "queryable" and not tool.query else tool.repeat
+    if tool.repeat == "queryable" and not can_answer(run.toolset.tools.get(tool.query[0])):
+        return "opaque"
+    return tool.repeat
 
 
 def call_digest(run: Run, n: int, request: Request) -> str:
@@ -146,7 +165,7 @@ def record(
     data["rules"] = [rule for rule in decision.rules if rule != "default"]
     if decision.reasons:
         data["reasons"] = list(decision.reasons)
-    data |= {"effect": request.effect, "repeat": repeat_of(tool)}
+    data |= {"effect": request.effect, "repeat": repeat_of(run, tool)}
     if request.level and digest and decision.verdict != "deny":
         data["level"] = request.level
     if digest and decision.verdict != "deny":

@@ -6,9 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+from harness.events.attempts import is_unknown
 from harness.events.state import Operation
 from harness.loop.gate import DIGEST_SHOWN, person_decides
+from harness.loop.result import artifacts_there, result_digest
 from harness.loop.run import Run
+
+SETTLED = {"happened": ("done", "OK"), "did-not-happen": ("not-started", ""), "unknown": ("unknown", "UNKNOWN_OUTCOME")}
+"""A person's word → the outcome and the class of the operation's end."""
 
 
 def waiting_files(folder: Path) -> list[Path]:
@@ -46,6 +51,8 @@ def _take_one(run: Run, path: Path) -> None:
         _decision(run, message, n, path.stem)
     elif kind in ("answer", "say"):
         _words(run, message, n, path.stem)
+    elif kind == "settle":
+        _settlement(run, message, n, path.stem)
     else:
         run.note("warning", f"the inbox message {path.name} is of the unknown kind {kind!r} and was dropped.")
 
@@ -62,6 +69,26 @@ def _decision(run: Run, message: dict[str, Any], n: int, name: str) -> None:
         run.note("changed", f"the approval of operation {op.n} is void: the call is another one now.")
     else:
         person_decides(run, op, "allow", by, "command", "", name)
+
+
+def _settlement(run: Run, message: dict[str, Any], n: int, name: str) -> None:
+    """What a person knows of an operation whose outcome nothing else tells."""
+    op, word = run.state.open_ops.get(n), message.get("word")
+    if op is None or not (is_unknown(op) or op.attempt_open) or word not in SETTLED:
+        run.note("changed", f"operation {n} waits to be settled no more.")
+        return
+    outcome, error_class = SETTLED[word]
+    data: dict[str, Any] = {"try": op.attempt, "outcome": outcome, "exit": 0 if word == "happened" else None}
+    data |= {"class": error_class} if error_class else {}
+    out = str(message.get("output") or "").encode()
+    data |= {"by": "person", "ms": 0, "out": run.log.fit(out), "result": ""}
+    tool = run.toolset.tools.get(op.tool)
+    if word == "happened":
+        artifacts = artifacts_there(run, op, tool) if tool is not None else []
+        data |= {"result": result_digest(0, out, artifacts)} | ({"artifacts": artifacts} if artifacts else {})
+    data["why"] = str(message.get("why") or f"settled by a person: {word}")
+    run.append("tool.end", data | {"inbox": name}, n)
+    run.log.sync()
 
 
 def _words(run: Run, message: dict[str, Any], n: int, name: str) -> None:

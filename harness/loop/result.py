@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.events.attempts import may_retry, pause_s
 from harness.events.state import Operation
 from harness.executor import Outcome
+from harness.graph.fresh import Values
 from harness.loop.confine import Aftermath
 from harness.loop.gate import repeat_of
 from harness.loop.run import ChildEnd, Run
@@ -17,8 +19,13 @@ from harness.tools import Tool
 from harness.tools.outcome import error_class, read_result
 
 
-def end_data(run: Run, op: Operation, outcome: Outcome, left: Aftermath | None = None) -> dict[str, Any]:
-    """The `tool.end` of a process: its class, its output kept, and the digest that freshness compares."""
+def end_data(
+    run: Run, op: Operation, outcome: Outcome, left: Aftermath | None = None, by: str = ""
+) -> dict[str, Any]:
+    """The `tool.end` of a process: its class, its output kept, and the digest that freshness compares.
+
+    `by` says who tells, where this process did not see the end itself.
+    """
     tool = run.toolset.tools[op.tool]
     head: dict[str, Any] = {"try": op.attempt} if op.attempt > 1 else {}
     name, word, why = classify(run, op, tool, outcome)
@@ -29,7 +36,8 @@ def end_data(run: Run, op: Operation, outcome: Outcome, left: Aftermath | None =
     if undone:
         name, word, why = "DENIED", "failed", _undone_text(run, undone)
     shown = exit_of(outcome)
-    data = {**head, "outcome": word, "exit": shown, "class": name, "ms": outcome.ms, "out": run.log.fit(outcome.out)}
+    data = {**head, "outcome": word, "exit": shown, "class": name, **({"by": by} if by else {})}
+    data |= {"ms": outcome.ms, "out": run.log.fit(outcome.out)}
     if outcome.err:
         data["err"] = run.log.fit(outcome.err)
     if outcome.dropped:
@@ -43,6 +51,8 @@ def end_data(run: Run, op: Operation, outcome: Outcome, left: Aftermath | None =
         data["ttl"] = tool.ttl
     if left and left.refused and not why:
         why = "; ".join(left.refused)
+    if may_retry(op, name, word):
+        data["retry"] = {"after": pause_s(f"{run.name}/{op.n}", op.tries)}
     if why:
         data["why"] = why
     return data
@@ -74,7 +84,7 @@ def classify(run: Run, op: Operation, tool: Tool, outcome: Outcome) -> tuple[str
     if outcome.timed_out or outcome.signal:
         name = "TIMEOUT" if outcome.timed_out else "FAILED"
         why = f"no end within {tool.timeout:g} s" if outcome.timed_out else f"killed by signal {outcome.signal}"
-        return name, "failed" if repeat_of(tool) == "pure" else "cut", why
+        return name, "failed" if repeat_of(run, tool) == "pure" else "cut", why
     code = outcome.exit or 0
     name = error_class(code)
     if code and not tool.header:
@@ -96,15 +106,23 @@ def _artifacts(run: Run, op: Operation, tool: Tool, outcome: Outcome) -> tuple[l
     return found, ""
 
 
+def artifacts_there(run: Run, op: Operation, tool: Tool) -> list[dict[str, str]]:
+    """Those of the files a call makes that are there, hashed: for one whose end nobody saw."""
+    found = [(path, run.file_digest(path)) for path in produced(run, op, tool)]
+    return [{"path": path, "sha256": sha} for path, sha in found if sha is not None]
+
+
 def produced(run: Run, op: Operation, tool: Tool) -> list[str]:
     """The paths of `@meta produces`, the call's own values filled in."""
     values = run.values(tool.name, op.argv or ())
-    paths = []
-    for template in tool.produces:
-        for name, texts in values.items():
-            template = template.replace(f"{{--{name}}}", " ".join(texts)).replace(f"{{{name}}}", " ".join(texts))
-        paths.append(template)
-    return paths
+    return [filled(template, values) for template in tool.produces]
+
+
+def filled(template: str, values: Values) -> str:
+    """A text with `{--opt}` and `{arg}` replaced by the values of a call."""
+    for name, texts in values.items():
+        template = template.replace(f"{{--{name}}}", " ".join(texts)).replace(f"{{{name}}}", " ".join(texts))
+    return template
 
 
 def _inside(path: Path, roots: Sequence[Path]) -> bool:
@@ -128,6 +146,8 @@ def child_data(run: Run, op: Operation, end: ChildEnd) -> dict[str, Any]:
     data |= {"outcome": "done" if ok else "failed", "exit": code, "class": "OK" if ok else end.error_class}
     data |= {"by": "child", "ms": end.ms, "out": run.log.fit(end.output), "result": result_digest(code, end.output, ())}
     data |= {"stop": end.stop.name, "spent": dict(end.spent)}
+    if end.barred:
+        data["barred"] = list(end.barred)
     if end.why:
         data["why"] = end.why
     return data

@@ -61,7 +61,10 @@ class Ask(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ChildEnd:
-    """How a child run stopped. `output` is its stdout or answer; `error_class` that of its failing step."""
+    """How a child run stopped. `output` is its stdout or answer; `error_class` that of its failing step.
+
+    `barred` are tools whose calls left an outcome that stays unknown.
+    """
 
     stop: Stop
     output: bytes
@@ -70,6 +73,7 @@ class ChildEnd:
     spent: Mapping[str, Any]
     hint: str = ""
     ms: int = 0
+    barred: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -86,6 +90,7 @@ class World:
     ask: Ask | None = None
     sinks: list[Callable[[dict[str, Any], bytes, str, int], None]] = field(default_factory=list)
     delta: Callable[[str], None] = field(default=lambda text: None)
+    tell: Callable[[str], None] = field(default=lambda text: None)
     history: Callable[[Sequence[dict[str, Any]], str, int], None] = field(default=lambda events, run, depth: None)
     child_receipts: Callable[[Path], State | None] = field(default=lambda folder: None)
     parallel: int = 16
@@ -130,6 +135,7 @@ class Run:
         self.model: Model | None = None
         self.last_request: dict[str, Any] = {}
         self.begin_child: Callable[[Run, Operation, Mapping[str, Any]], ChildEnd] | None = None
+        self.barred_above: Callable[[str], bool] = lambda tool: False
         self.stage_needs: Callable[[Operation], tuple[int, ...]] = lambda op: ()
         self._project = str(project)
         self._seen: dict[str, tuple[tuple[int, int, int], str]] = {}
@@ -151,6 +157,10 @@ class Run:
         """The folders that hold what this run's operations brought: its own and those of the runs it began."""
         children = [self.folder.parent / op.child for op in self.state.ops.values() if op.child]
         return [self.folder, *(child for child in children if child.is_dir())]
+
+    def is_barred(self, tool: str) -> bool:
+        """Whether the outcome of a call of this tool stays unknown, in this run or in one above or below it."""
+        return tool in self.state.barred or self.barred_above(tool)
 
     def attach(self, transcript: Transcript, model: Model) -> None:
         """Let a model speak in this run; the transcript catches up with the journal."""

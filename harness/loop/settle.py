@@ -1,98 +1,155 @@
-"""What must be seen to before any new work: a person's interruption, the time, attempts whose outcome is not known."""
+"""Attempts whose end this process did not see, settled by evidence before any new work: never repeated blindly.
+
+A finished one is recorded, a living one is waited for, a dead one is tried again where its tool says that this is safe,
+asked about where it can be asked, and left to a person where nobody else can tell.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from harness.events.attempts import is_resting, is_unknown, wants_query
 from harness.events.state import Operation
-from harness.executor import kill_tree
-from harness.loop import inbox
-from harness.loop.act import Crew, is_child, is_harmless
-from harness.loop.ending import end, park, unknown_hint
+from harness.executor import Evidence, collect, cut, evidence, kill_attempt
+from harness.loop.act import Crew, is_child
+from harness.loop.batch import due
+from harness.loop.ending import park, unknown_hint
+from harness.loop.query import ask
+from harness.loop.result import end_data
 from harness.loop.run import Run, Stop
-from harness.policy.budget import exhausted
+from harness.policy.settings import limits_of
+from harness.sandbox import Limits
 
-IDLE = 100
-"""Steps that change nothing, after which the loop itself must be wrong."""
-
-
-def drive_by(run: Run, step: Callable[[Crew], Stop | None]) -> Stop:
-    """Take one step after another until the run stops. Before each, what every kind of run must see to first."""
-    idle, seq = 0, run.state.seq
-    with Crew(run) as crew:
-        while True:
-            stop = _due(crew) or step(crew)
-            if stop is not None:
-                return stop
-            idle = 0 if crew.busy or run.state.seq != seq else idle + 1
-            seq = run.state.seq
-            if idle > IDLE:
-                raise RuntimeError(f"the loop makes no headway after event {seq} of {run.name}")
+LOOK_S = 0.2
 
 
-def _due(crew: Crew) -> Stop | None:
-    """Words from elsewhere, an end that was written, an interruption, the time, attempts that were cut short."""
+def settle(crew: Crew) -> Stop | bool:
+    """See to what is not known. A Stop where it cannot go on, True to look again before anything new, else False."""
     run = crew.run
-    inbox.take(run)
-    if run.state.status == "ended" and run.state.end is not None:
-        return Stop(run.state.end["stop"], run.state.end["exit"])
-    if run.world.cancel.level:
-        return interrupt(crew)
-    return out_of_time(crew) or settle(crew)
-
-
-def interrupt(crew: Crew) -> Stop:
-    """Start nothing more; let running attempts end (a second signal kills them), then stop."""
-    crew.wait()
-    return end(crew.run, "interrupted")
-
-
-def out_of_time(crew: Crew) -> Stop | None:
-    """The wall-clock budget: the next step is refused before it begins; what runs comes to its end."""
-    run = crew.run
-    if not exhausted(run.state.budget, run.state.spent, run.active_s(), ("seconds",)):
-        return None
-    crew.wait()
-    return end(run, "budget", limit="seconds")
-
-
-def settle(crew: Crew) -> Stop | None:
-    """Attempts that an earlier process, a signal or a deadline cut short: never repeated blindly."""
-    run = crew.run
-    left = [op for op in run.state.open_ops.values() if op.attempt_open and op.n not in {*crew.busy, *crew.parked}]
-    for op in left:
-        if not is_child(run, op):
-            _cut(run, op)
-    crew.go_on([op for op in left if is_child(run, op)])
+    found = look(crew)
+    if found:
+        return found
+    crew.go_on([op for op in _unseen(crew) if is_child(run, op)])
     for op in [op for op in run.state.open_ops.values() if op.role == "verify" and op.verdict == "allow"]:
         if not op.attempt_open:  # it was allowed and never started: the answer is judged anew
-            _record(run, op, "not-started")
-    if not _unsettled(run):
+            _note(run, op, "not-started")
+    _ask_about(crew)
+    return _park_unknown(crew) or False
+
+
+def look(crew: Crew) -> Stop | bool:
+    """Settle the attempts of an earlier process by what they left. True while one of them runs on."""
+    run = crew.run
+    ops = [op for op in _unseen(crew) if not is_child(run, op)]
+    left = {op.n: _settled(run, op) for op in ops}
+    ops = [op for op in ops if left[op.n] is not None]
+    pids = [pid for op in ops for pid in left[op.n] or ()]
+    if pids:
+        return _park_stuck(run, ops, pids)
+    if not ops:
+        return False
+    crew.say_once(f"waiting for what an earlier process started: {', '.join(f'{op.tool} #{op.n}' for op in ops)}")
+    crew.rested = True
+    run.world.clock.sleep(LOOK_S)
+    return True
+
+
+def _unseen(crew: Crew) -> list[Operation]:
+    """The operations with an open attempt that this process did not start."""
+    here = {*crew.busy, *crew.parked}
+    return [op for op in crew.run.state.open_ops.values() if op.attempt_open and op.n not in here]
+
+
+def pending(crew: Crew) -> bool:
+    """Whether something goes on by itself, or must be settled; waits a little where there is nothing else to do."""
+    run, now = crew.run, crew.run.log.now()
+    resting = [op for op in run.state.open_ops.values() if is_resting(op, now)]
+    if any(is_unknown(op) or (wants_query(op) and op not in resting) for op in run.state.open_ops.values()):
+        return True
+    if resting and not crew.busy and not run.world.cancel.level:
+        crew.rested = True
+        soonest = min(op.rest_until or now for op in resting)
+        run.world.clock.sleep(min(LOOK_S, max(0.0, soonest - now)))
+    return bool(resting)
+
+
+def _settled(run: Run, op: Operation) -> list[int] | None:
+    """Settle one attempt by the first evidence that fits; None when that is done.
+
+    An empty list: it runs and may go on. Otherwise the processes of it that nothing ends.
+    """
+    folder, op_id = folder_of(run, op), f"{run.name}/{op.n}"
+    found = evidence(folder, op_id)
+    if op.attempt_boot != run.state.boot:
+        told = "" if found.rc is None else f"; its note says exit {found.rc}"  # for a person: a reboot may have lost it
+        _note(run, op, "cut", f"the machine was started anew since it began{told}")
+        return None
+    if found.rc is None and found.alive:
+        if not found.overdue and run.world.cancel.level < 2 and op.role in ("call", "stage"):
+            return []
+        left = kill_attempt(folder, op_id)
+        if left:
+            return left
+        found = evidence(folder, op_id)
+    _record(run, op, folder, found)
+    return None
+
+
+def _record(run: Run, op: Operation, folder: Path, found: Evidence) -> None:
+    """The end of an attempt that nothing of runs any more, by what it left."""
+    tool = run.toolset.tools.get(op.tool)
+    if op.role in ("verify", "query") or tool is None:
+        _note(run, op, "cut")
+    elif found.rc is not None:
+        kill_attempt(folder, f"{run.name}/{op.n}")
+        limits = limits_of(tool, run.world.guard.settings) if run.world.guard is not None else Limits()
+        outcome = collect(folder, limits)
+        run.append("tool.end", end_data(run, op, outcome, by="shim"), op.n)
+        cut(folder, run.world.io, limits)
+    elif found.started:
+        _note(run, op, "cut")
+    else:
+        _note(run, op, "not-started", "the harness ended before it began")
+
+
+def _note(run: Run, op: Operation, outcome: str, why: str = "the harness ended before it did") -> None:
+    data: dict[str, Any] = {"try": op.attempt} if op.attempt > 1 else {}
+    data |= {"outcome": outcome, "exit": None, "ms": 0, "out": "", "result": "", "why": why}
+    run.append("tool.end", data, op.n)
+
+
+def folder_of(run: Run, op: Operation) -> Path:
+    """The folder of an operation's newest attempt."""
+    return run.folder / "ops" / str(op.n) / str(op.attempt)
+
+
+def _ask_about(crew: Crew) -> None:
+    """Let the queries of what may have happened run together; each answer closes its operation, or clears it."""
+    now = crew.run.log.now()
+    asking = [
+        op for op in crew.run.state.open_ops.values()
+        if wants_query(op) and not is_resting(op, now) and op.n not in crew.busy and not op.attempt_open
+    ]  # fmt: skip
+    if asking and not crew.run.world.cancel.level:
+        ask(crew, asking)
+
+
+def _park_unknown(crew: Crew) -> Stop | None:
+    """Leave to a person what nobody else can tell, once the rest of the batch has ended."""
+    run, now = crew.run, crew.run.log.now()
+    if not any(is_unknown(op) for op in run.state.open_ops.values()):
+        return None
+    if due(crew) or any(is_resting(op, now) for op in run.state.open_ops.values()):
         return None
     crew.wait()
-    unknown = _unsettled(run)
+    unknown = [op for op in run.state.open_ops.values() if is_unknown(op)]
+    if not unknown or due(crew):
+        return None
     return park(run, "unknown-outcome", [op.n for op in unknown], unknown_hint(run, unknown[0]))
 
 
-def _unsettled(run: Run) -> list[Operation]:
-    return [op for op in run.state.open_ops.values() if is_unknown(op)]
-
-
-def is_unknown(op: Operation) -> bool:
-    """Whether its newest attempt may have had an effect that nobody knows of."""
-    return not op.attempt_open and (op.result or {}).get("outcome") in ("cut", "unknown") and not is_harmless(op)
-
-
-def _cut(run: Run, op: Operation) -> None:
-    """Nothing of the old attempt may live on beside a new one; of one with an effect nothing is touched."""
-    if is_harmless(op) or op.role == "verify":
-        kill_tree(f"{run.name}/{op.n}")
-    _record(run, op, "cut")
-
-
-def _record(run: Run, op: Operation, outcome: str) -> None:
-    data: dict[str, Any] = {"try": op.attempt} if op.attempt > 1 else {}
-    why = "the harness ended before it did"
-    data |= {"outcome": outcome, "exit": None, "ms": 0, "out": "", "result": "", "why": why}
-    run.append("tool.end", data, op.n)
+def _park_stuck(run: Run, ops: Sequence[Operation], pids: Sequence[int]) -> Stop:
+    what = f"{ops[0].tool} #{ops[0].n} does not end: kill process {' '.join(map(str, pids))}, then resume"
+    return park(run, "unknown-outcome", [op.n for op in ops], what)

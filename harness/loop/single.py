@@ -8,11 +8,12 @@ from harness.events.state import Operation
 from harness.loop import inbox
 from harness.loop.act import Crew
 from harness.loop.batch import start_allowed
+from harness.loop.drive import drive_by
 from harness.loop.ending import end
 from harness.loop.gate import judge
 from harness.loop.people import ask_people, park_for_approval, park_for_child
 from harness.loop.run import Run, Stop
-from harness.loop.settle import drive_by
+from harness.loop.settle import pending
 from harness.tools.outcome import CLASSES
 
 OWN = {"TIMEOUT": 124, "MISCONFIGURED": 78}
@@ -33,7 +34,9 @@ def _step(run: Run, name: str, args: list[str], crew: Crew) -> Stop | None:
     ask_people(run)
     again = start_allowed(crew)
     crew.wait()
-    return None if again or inbox.take(run) or run.world.cancel.level else _stop(run, crew, state.ops[1])
+    if again or inbox.take(run) or run.world.cancel.level or pending(crew):
+        return None
+    return _stop(run, crew, state.ops[1])
 
 
 def _stop(run: Run, crew: Crew, op: Operation) -> Stop | None:

@@ -9,12 +9,13 @@ from harness.events.state import Operation
 from harness.loop import inbox, reading
 from harness.loop.act import Crew
 from harness.loop.batch import start_allowed
+from harness.loop.drive import drive_by
 from harness.loop.ending import end
 from harness.loop.gate import judge, over_budget, record
 from harness.loop.people import ask_people, ask_question, park_for_approval, park_for_child
 from harness.loop.request import ask_model
 from harness.loop.run import Run, Stop
-from harness.loop.settle import drive_by
+from harness.loop.settle import pending
 from harness.loop.verify import REJECTS, judge_answer
 from harness.policy.budget import exhausted, low_notes
 from harness.policy.decide import decide
@@ -45,11 +46,11 @@ def _act(run: Run, crew: Crew) -> Stop | None:
     ask_people(run)
     again = start_allowed(crew)
     while crew.busy:
-        if crew.next() is not None:
-            again |= start_allowed(crew)  # there is room for one more
+        crew.next()
+        again |= start_allowed(crew)  # there is room for one more, or a retry is due
         if inbox.take(run):
             return None
-    return None if again else _after_calls(run, crew)
+    return None if again or pending(crew) else _after_calls(run, crew)
 
 
 def _judge_all(run: Run) -> None:

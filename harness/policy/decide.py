@@ -32,7 +32,8 @@ class Request:
     the arguments; `needs` why it is not released. `effect_declared` is False when the header names no effect;
     `refused_before` is a person's earlier no to the same call; `outside` why a path may not be read.
     `level` is the confinement it would get, `caged` why it gets too little; `unconfined` that the person's policy lets
-    the tool run without any. `auth` says which of its secrets it lacks.
+    the tool run without any. `auth` says which of its secrets it lacks. `halted` is (class, rule, reason) when calls of
+    the tool may not start now, whatever their arguments.
     """
 
     tool: str
@@ -53,6 +54,7 @@ class Request:
     level: str = ""
     values: Values = field(default_factory=dict)
     outside: str | None = None
+    halted: tuple[str, str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,8 @@ def _hard(request: Request) -> Decision | None:
         return _deny("NOT_RELEASED", "graph", *request.needs)
     if request.problems:
         return _deny("INVALID_INPUT", "arguments", *request.problems)
+    if request.halted:
+        return _deny(*request.halted)
     if request.caged:
         return _deny("DENIED", "sandbox.require", request.caged)
     return _deny("NEEDS_AUTH", "secrets", *request.auth) if request.auth else None

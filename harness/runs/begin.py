@@ -17,7 +17,9 @@ from harness.errors import HarnessError, JournalError
 from harness.events import seal
 from harness.events.line import to_json
 from harness.events.log import INLINE, INLINE_LARGE, Log, create, open_log
+from harness.executor import has_begun
 from harness.graph.fresh import unmet
+from harness.loop.act import is_harmless
 from harness.loop.run import Run, Toolset, World
 from harness.models import ModelRef, Offer
 from harness.policy.decide import Rules
@@ -172,12 +174,18 @@ def _resume_data(run: Run, by: str, changes: list[dict[str, str]]) -> dict[str, 
 
 
 def tidy_attempts(run: Run) -> None:
-    """Attempt folders the journal does not know: an intent that was lost with the tail had no effect yet."""
+    """Set aside the folders of attempts that the journal does not know: their intent was lost with its tail.
+
+    Raises JournalError for one that began and may have had an effect: the journal was on the disk before it did.
+    """
     for attempt in sorted((run.folder / "ops").glob("*/*")):
         n, k = attempt.parent.name, attempt.name
         op = run.state.ops.get(int(n)) if n.isdigit() else None
         if not k.isdigit() or (op is not None and int(k) <= op.attempt):
             continue
+        if has_begun(attempt) and not (op is not None and is_harmless(op)):
+            what = f"an attempt began that the journal does not know: ops/{n}/{k}"
+            raise JournalError(what, "restore the run's folder from a copy; nothing was changed", str(attempt))
         with run.log.guarded("an attempt's folder cannot be set aside"):
             run.world.io.rename(attempt, attempt.with_name(f"lost-{k}-{letters(4)}"))
 

@@ -110,7 +110,7 @@ class Family:
             run = begin(self.world, parent.project, kit, order, folder)
         else:
             run = reopen(self.world, parent.project, folder, kit, order.rules, "parent")
-        run.begin_child = self.begin
+        run.begin_child, run.barred_above = self.begin, parent.is_barred
         return run
 
 
@@ -171,7 +171,7 @@ def _from_end(folder: Path, known: State) -> ChildEnd:
     end = known.end or {}
     return ChildEnd(
         Stop(end["stop"], end["exit"]), _text(folder, end.get("answer")), error_class_of(end), end.get("error", ""),
-        _numbers(end.get("spent") or {}),
+        _numbers(end.get("spent") or {}), barred=tuple(sorted(known.barred)),
     )  # fmt: skip
 
 
@@ -181,7 +181,8 @@ def ended(run: Run, stop: Stop) -> ChildEnd:
     output = _text(run.folder, end.get("answer")) if stop.name == "passed" else b""
     hint = (run.state.park or {}).get("hint", "") if stop.parked else ""
     spent, ms = _numbers(spent_of(run.state)), run.state.spent.active_ms
-    return ChildEnd(stop, output, error_class_of(end), end.get("error", ""), spent, hint, ms)
+    barred = tuple(sorted(run.state.barred))
+    return ChildEnd(stop, output, error_class_of(end), end.get("error", ""), spent, hint, ms, barred)
 
 
 def error_class_of(end: dict[str, Any]) -> str:

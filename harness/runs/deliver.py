@@ -7,22 +7,25 @@ import json
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from harness.errors import HarnessError, JournalError
+from harness.events.attempts import is_unknown
 from harness.events.io import IO
 from harness.events.state import Operation, State
 from harness.runs.peek import peek, read_state
 
+What = Literal["approval", "answer", "outcome"]
+
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """One call or question that waits for a person, in a run or below it."""
+    """What waits for a person, in a run or below it: `what` is an approval, an answer or an outcome."""
 
     folder: Path
     state: State
     op: Operation
-    question: bool
+    what: What
 
 
 def waiting(folder: Path) -> list[Waiting]:
@@ -30,8 +33,9 @@ def waiting(folder: Path) -> list[Waiting]:
     state = read_state(folder)
     if state is None:
         return []
-    found = [Waiting(folder, state, op, False) for op in state.open_ops.values() if op.verdict == "ask"]
-    found += [Waiting(folder, state, state.ops[n], True) for n in _questions(state)]
+    found = [Waiting(folder, state, op, "approval") for op in state.open_ops.values() if op.verdict == "ask"]
+    found += [Waiting(folder, state, state.ops[n], "answer") for n in _questions(state)]
+    found += [Waiting(folder, state, op, "outcome") for op in _unknown(state)]
     for op in state.open_ops.values():
         if op.child and op.attempt_open:
             found += waiting(folder.parent / op.child)
@@ -45,13 +49,19 @@ def _questions(state: State) -> list[int]:
     return found
 
 
-def meant(folder: Path, n: int | None, question: bool) -> list[Waiting]:
+def _unknown(state: State) -> list[Operation]:
+    """What nobody but a person can tell the end of: by its own account, or because the run parked for it."""
+    park = state.park or {}
+    named = set(park.get("ops") or ()) if park.get("stop") == "unknown-outcome" else set()
+    return [op for op in state.open_ops.values() if op.child is None and (is_unknown(op) or op.n in named)]
+
+
+def meant(folder: Path, n: int | None, what: What) -> list[Waiting]:
     """Those that a person can mean: the one with the number, or all. Raises HarnessError where nothing waits."""
     peek(folder)
-    found = [w for w in waiting(folder) if w.question == question and n in (None, w.op.n)]
+    found = [w for w in waiting(folder) if w.what == what and n in (None, w.op.n)]
     if not found:
         named = f"operation {n}" if n is not None else f"run {folder.name}"
-        what = "answer" if question else "approval"
         raise HarnessError(f"{named} waits for no {what}", f"look: harness show {folder.name}")
     return found
 
@@ -60,9 +70,8 @@ def one(found: list[Waiting]) -> Waiting:
     """The only one. Raises HarnessError where several wait."""
     if len(found) == 1:
         return found[0]
-    what = "answer" if found[0].question else "approval"
     numbers = " ".join(f"#{w.op.n}" for w in found)
-    raise HarnessError(f"several operations wait for an {what}: {numbers}", "name one of them")
+    raise HarnessError(f"several operations wait for an {found[0].what}: {numbers}", "name one of them")
 
 
 def put(target: Waiting, io: IO, message: dict[str, Any]) -> None:

@@ -50,6 +50,7 @@ def pipeline_kit(catalog: Catalog, tool: Tool, places: Sequence[Path], folder: P
     pipeline = read_pipeline(tool)
     names = dict.fromkeys(stage.run[0].text for stage in pipeline.stages if stage.run)
     tools = {name: found for name in names if (found := find_tool(catalog, places, name)) is not None}
+    tools |= queries_of(catalog, places, tools)
     own = next((name for name, found in tools.items() if found.path.resolve() == tool.path.resolve()), None)
     if own is not None:
         what = f"a stage of {tool.name} runs {own}, which is this pipeline itself"
@@ -65,6 +66,19 @@ def pipeline_kit(catalog: Catalog, tool: Tool, places: Sequence[Path], folder: P
         more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
         raise HarnessError(f"{wrong[0].message}{more}", wrong[0].fix, f"{wrong[0].file}:{wrong[0].line}")
     return Toolset(tools=tools, workers=workers, listed=tuple(names), folder=folder), pipeline
+
+
+def tool_kit(catalog: Catalog, tool: Tool) -> Toolset:
+    """One tool by itself, and what it asks."""
+    asked = queries_of(catalog, [catalog.project / "bin", tool.path.parent], {tool.name: tool})
+    folder = tool.path.parent.parent if tool.script else None
+    return Toolset({tool.name: tool, **asked}, listed=(tool.name,), folder=folder)
+
+
+def queries_of(catalog: Catalog, places: Sequence[Path], tools: Mapping[str, Tool]) -> dict[str, Tool]:
+    """The tools that these ask when it is not known whether a call of theirs had its effect."""
+    names = dict.fromkeys(tool.query[0] for tool in tools.values() if tool.query and tool.query[0] not in tools)
+    return {name: found for name in names if (found := find_tool(catalog, places, name)) is not None}
 
 
 def find_tool(catalog: Catalog, places: Iterable[Path], name: str) -> Tool | None:

@@ -13,7 +13,7 @@ from harness.events.fold import fold
 from harness.events.log import follow
 from harness.events.state import State
 from harness.loop import single
-from harness.loop.run import Run, Stop, Toolset, World
+from harness.loop.run import Run, Stop, World
 from harness.loop.turn import drive
 from harness.models import Model, ModelRef
 from harness.models.resolve import open_model
@@ -39,6 +39,7 @@ from harness.runs.kit import (
     pinned,
     skill_kit,
     skill_places,
+    tool_kit,
     tool_pins,
 )  # fmt: skip
 from harness.runs.narrow import confine, rebased, rebased_words
@@ -186,7 +187,7 @@ def _no_model(ref: ModelRef, skill: Skill) -> Model:
 
 def start_tool(world: World, catalog: Catalog, tool: Tool, words: Sequence[str], options: Options) -> Session:
     """Begin a run of one call. Raises HarnessError (exit 2) for arguments that no journal can hold."""
-    kit = Toolset({tool.name: tool}, listed=(tool.name,), folder=tool.path.parent.parent if tool.script else None)
+    kit = tool_kit(catalog, tool)
     budget = merged({}, parse_budget(options.budget))
     digests = {"skill": "", "tools": tool_pins(kit.tools), "policy": ""}
     words = rebased_words(tool, words, catalog.project)
@@ -276,7 +277,7 @@ def _resume_other(
     world: World, catalog: Catalog, folder: Path, path: Path, start: dict[str, Any], options: Options
 ) -> Session:
     tool = read_tool(path, str(start["skill"]))
-    kit, pipeline = Toolset({tool.name: tool}, listed=(tool.name,)), None
+    kit, pipeline = tool_kit(catalog, tool), None
     if tool.pipeline:
         tool, kit, pipeline = load_pipeline(catalog, path)
     digests = {"skill": file_pin(tool.path) if tool.pipeline else "", "tools": tool_pins(kit.tools)}

@@ -15,7 +15,7 @@ from harness.skills.body import MAX_LINES, MAX_TOKENS, inputs_used, is_long
 from harness.skills.discovery import Catalog
 from harness.skills.portable import not_portable
 from harness.skills.reading import shown
-from harness.tools import Tool
+from harness.tools import Tool, can_answer
 
 
 def ordered(finding: Finding) -> tuple[str, int, str, str, str]:
@@ -71,11 +71,14 @@ class _Check:
             self.skill = dataclasses.replace(self.skill, allowed=tuple(scripts))
         for name in dict.fromkeys([*self.skill.allowed, *self.limits(), *self.commands()]):
             self.find(name)
+        for tool in [tool for tool in self.tools.values() if tool.query]:
+            self.find(tool.query[0])
         self.check_names()
         self.check_closed()
         self.check_reachable()
         self.check_options()
         self.check_commands()
+        self.check_queries()
         self.check_body()
         findings = sorted(self.findings, key=ordered)
         return Resolved(self.skill, self.tools, self.workers, tuple(findings))
@@ -273,6 +276,13 @@ class _Check:
             message = f"verify names {name}, whose effect is {tool.effect}; a verifier may read or write"
             fix = f"write `# @meta effect read` into {self.shown(tool.path)}"
             self.add("error", "verify-effect", line, message, fix)
+
+    def check_queries(self) -> None:
+        for tool in self.tools.values():
+            if tool.query and not can_answer(self.tools.get(tool.query[0])):
+                message = f"{tool.query[0]}, the query of {tool.name}, is no read that may run twice: so it is opaque"
+                fix = f"create bin/{tool.query[0]} with effect read, or correct the query"
+                self.add("warning", "query-missing", self.naming(tool.name), message, fix)
 
     def pipelines(self) -> Iterable[str]:
         every = {name: tool for place in self.places() for name, tool in self.catalog.tools(place).items()}

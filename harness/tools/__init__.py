@@ -91,3 +91,8 @@ class Tool:
     def broken(self) -> Finding | None:
         """The first finding that keeps the tool from being offered, or None."""
         return next((f for f in self.findings if f.severity == "error"), None)
+
+
+def can_answer(tool: Tool | None) -> bool:
+    """Whether a tool may be asked about what another did: it reads, and may run twice."""
+    return tool is not None and tool.effect == "read" and tool.repeat == "pure" and tool.broken is None

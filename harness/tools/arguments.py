@@ -6,6 +6,7 @@ Values stay the texts as given; types are checked, not converted. Sizes are boun
 from __future__ import annotations
 
 import json
+import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 
@@ -19,6 +20,7 @@ __all__ = [
     "canonical",
     "check_inputs",
     "help_text",
+    "looks_like_option",
     "parse",
     "parse_duration",
     "refusal",
@@ -28,6 +30,12 @@ __all__ = [
 ]
 FREE = "args"
 """The one field of a tool that declares no arguments."""
+_OPTION = re.compile(r"-(?!\d)(?=.)", re.DOTALL)
+
+
+def looks_like_option(text: str) -> bool:
+    """Whether some parser would take a word for an option: a dash that is not a number's, and not alone."""
+    return _OPTION.match(text) is not None
 
 
 def parse(tool: Tool, args: Sequence[str]) -> tuple[dict[str, Value], list[str]]:

@@ -8,6 +8,8 @@ from harness.view.rows import Row, Run, Spent, Tree, short
 from harness.view.text import Glyphs, count, duration, money, one_line, plural, width, wrap
 
 ASKS = 10
+SETTLED = ("happened", "did-not-happen", "unknown")
+"""What a person can say of a call whose outcome nobody else knows."""
 MEANING = {
     "failed": "the answer was not accepted",
     "declined": "a required tool was never run",
@@ -125,18 +127,25 @@ def next_commands(tree: Tree, stop: str) -> list[str]:
     return [f"harness show {name}"]
 
 
+def unknown(run: Run) -> list[Row]:
+    """The rows that the run parked for because only a person can tell what became of them."""
+    return [run.rows[n] for n in (run.park or {}).get("ops") or () if n in run.rows]
+
+
 def waiting(run: Run) -> list[Row]:
     """The rows that wait for a person, in call order."""
     return [row for row in run.rows.values() if row.state == "waiting"]
 
 
 def _words(tree: Tree, run: Run, name: str, stop: str) -> list[str]:
-    """One command for each call that waits for a person, those of child runs under the top run's name."""
+    """The commands for each call that waits for a person, those of child runs under the top run's name."""
     commands = []
-    for row in waiting(run):
+    for row in unknown(run) if stop == "unknown-outcome" else waiting(run):
         child = tree.child(row)
         if child:
             commands += _words(tree, child, name, stop)
+        elif stop == "unknown-outcome":
+            commands += [f"harness settle {name} {row.op} {word}" for word in SETTLED]
         elif row.verb == "ask" or stop == "needs-answer":
             asker = row.op if row.verb == "ask" else next(iter(asking(run)), row.op)
             commands.append(f"harness answer {name} {asker} TEXT")

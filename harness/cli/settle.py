@@ -1,0 +1,77 @@
+"""`settle`: what a person knows of a call that may or may not have had its effect, put into the run's inbox."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.options import globals_of, manual
+from harness.cli.place import place, runs_dir
+from harness.cli.word import Resume, RunName, said_words
+from harness.errors import HarnessError, near_text
+from harness.events.io import IO
+from harness.runs.deliver import Waiting, meant, one, put
+from harness.runs.find import find_run
+from harness.view.closing import SETTLED
+
+MAX_OUTPUT = 8 << 20
+
+
+@manual(
+    "harness settle k3v9 7 happened", "harness settle k3v9 7 did-not-happen --resume",
+    'harness settle k3v9 unknown --why "the bank does not answer"', codes=(0, 2, 3),
+)  # fmt: skip
+def settle(
+    ctx: typer.Context,
+    name: RunName,
+    words: Annotated[list[str], typer.Argument(metavar="[OP] VERDICT", help="happened, did-not-happen or unknown")],
+    output: Annotated[str | None, typer.Option("--output", metavar="FILE", help="what the call had printed")] = None,
+    why: Annotated[str | None, typer.Option("--why", metavar="TEXT", help="how you know, for the record")] = None,
+    resume: Resume = False,
+) -> int:
+    """Say what became of a call whose outcome is unknown.
+
+    After `happened` it counts as done, after `did-not-happen` it is tried again, and after `unknown` no call of that
+    tool starts in this run any more.
+    """
+    said = globals_of(ctx)
+    at = place(said)
+    folder = find_run(runs_dir(at), name, allow_last=False)
+    word = _verdict(words)
+    if output is not None and word != "happened":
+        raise HarnessError("--output is what a call had printed that happened", "leave it out, or say: happened")
+    target = _target(folder, words)
+    message = {"kind": "settle", "word": word, "why": why or ""}
+    put(target, IO(), message | ({"output": _printed(output)} if output is not None else {}))
+    return said_words(said, at, [(target, f"settled as {word}:")], resume)
+
+
+def _verdict(words: list[str]) -> str:
+    word = words[-1]
+    if word not in SETTLED or len(words) > 2:
+        what = f"'{' '.join(words)}' says nothing of an outcome{near_text(word, SETTLED)}"
+        raise HarnessError(what, f"give the operation's number and one of: {' '.join(SETTLED)}")
+    return word
+
+
+def _target(folder: Path, words: list[str]) -> Waiting:
+    """The operation by its number, or the only one whose outcome is unknown."""
+    if len(words) == 1:
+        return one(meant(folder, None, "outcome"))
+    number = words[0].removeprefix("#")
+    if not number.isdecimal():
+        raise HarnessError(f"{words[0]} is no operation's number", f"look: harness show {folder.name}")
+    return one(meant(folder, int(number), "outcome"))
+
+
+def _printed(file: str) -> str:
+    """The text of FILE. Raises HarnessError."""
+    try:
+        raw = Path(file).read_bytes()
+    except OSError as error:
+        raise HarnessError(f"cannot read {file}: {(error.strerror or str(error)).lower()}", "name a file") from error
+    if len(raw) > MAX_OUTPUT:
+        raise HarnessError(f"{file} has {len(raw)} bytes; of a call {MAX_OUTPUT} are kept", "give its beginning")
+    return raw.decode("utf-8", "replace")

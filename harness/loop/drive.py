@@ -1,0 +1,55 @@
+"""What every kind of run sees to before each step: words from elsewhere, interruptions, the time, what is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from harness.loop import inbox
+from harness.loop.act import Crew
+from harness.loop.ending import end
+from harness.loop.run import Run, Stop
+from harness.loop.settle import look, settle
+from harness.policy.budget import exhausted
+
+IDLE = 100
+"""Steps that change nothing, after which the loop itself must be wrong."""
+
+
+def drive_by(run: Run, step: Callable[[Crew], Stop | None]) -> Stop:
+    """Take one step after another until the run stops."""
+    idle, seq = 0, run.state.seq
+    with Crew(run) as crew:
+        while True:
+            stop = _due(crew) or settle(crew) or step(crew)
+            if isinstance(stop, Stop):
+                return stop
+            idle = 0 if crew.busy or crew.rested or run.state.seq != seq else idle + 1
+            seq, crew.rested = run.state.seq, False
+            if idle > IDLE:
+                raise RuntimeError(f"the loop makes no headway after event {seq} of {run.name}")
+
+
+def _due(crew: Crew) -> Stop | None:
+    """Words from elsewhere, an end that was written, an interruption, the time."""
+    run = crew.run
+    inbox.take(run)
+    if run.state.status == "ended" and run.state.end is not None:
+        return Stop(run.state.end["stop"], run.state.end["exit"])
+    return interrupt(crew) if run.world.cancel.level else out_of_time(crew)
+
+
+def interrupt(crew: Crew) -> Stop:
+    """Start nothing more; let running attempts end (a second signal kills them), then stop."""
+    crew.wait()
+    if crew.run.world.cancel.level >= 2:
+        look(crew)
+    return end(crew.run, "interrupted")
+
+
+def out_of_time(crew: Crew) -> Stop | None:
+    """The wall-clock budget: the next step is refused before it begins; what runs comes to its end."""
+    run = crew.run
+    if not exhausted(run.state.budget, run.state.spent, run.active_s(), ("seconds",)):
+        return None
+    crew.wait()
+    return end(run, "budget", limit="seconds")
