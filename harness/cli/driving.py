@@ -24,6 +24,7 @@ from harness.events.clock import Clock
 from harness.events.io import IO
 from harness.executor import Cancel
 from harness.loop.run import World
+from harness.runs.find import short_id
 from harness.runs.flags import Options
 from harness.runs.peek import read_state
 from harness.runs.session import Session
@@ -46,6 +47,7 @@ class Driver:
     view: Any
     terminal: Any = None
     sandbox: str | None = None
+    run: str = ""
 
     def world(self) -> World:
         """What the run acts through. Views hear of its events; questions go to the terminal if there is one."""
@@ -69,18 +71,28 @@ class Driver:
     def interrupted(self, number: int, frame: FrameType | None) -> None:
         """Ctrl-C: once, start nothing more; twice, kill what runs; three times, leave at once.
 
-        A terminal that hangs up at a question takes the question away, and the run parks.
+        A terminal that hangs up at a question takes the question away, and the run parks. Anywhere else nothing more is
+        started or written, and what runs is left to its shim: the next resume finds how it ended.
         """
-        if number == signal.SIGHUP and self.terminal is not None and self.terminal.is_asking:
+        if number == signal.SIGHUP:
+            if self.terminal is None or not self.terminal.is_asking:
+                self.cancel.level = max(1, self.cancel.level)
+                _thread.start_new_thread(self._leave, ())
             return
         before = self.cancel.level
         if number == signal.SIGINT and before >= 2:
             os._exit(UNASKED)
-        wanted = {signal.SIGTERM: 2, signal.SIGHUP: 1}.get(signal.Signals(number), before + 1)
-        self.cancel.level = max(before, wanted)
+        self.cancel.level = max(before, 2 if number == signal.SIGTERM else before + 1)
         if self.cancel.level > before:
             # The signal may have come in the middle of a line of the view: only another thread can wait for its end.
             _thread.start_new_thread(self._tell_level, (self.cancel.level,))
+
+    def _leave(self) -> None:
+        try:
+            self.view.notice(f"hung up: what runs goes on without us · harness resume {short_id(self.run)}")
+            self.view.close()
+        finally:
+            os._exit(UNASKED)
 
     def _tell_level(self, level: int) -> None:
         if level == 1:
@@ -120,7 +132,7 @@ def begun(said: Globals, driver: Driver, begin: Callable[[World], Session]) -> S
     except HarnessError as error:
         said.frame = unfinished(error=error)
         raise
-    said.frame = unfinished(session.run.name)
+    said.frame, driver.run = unfinished(session.run.name), session.run.name
     return session
 
 

@@ -42,9 +42,9 @@ def settle(
     word = _verdict(words)
     if output is not None and word != "happened":
         raise HarnessError("--output is what a call had printed that happened", "leave it out, or say: happened")
+    printed = {"output": _printed(output)} if output is not None else {}
     target = _target(folder, words)
-    message = {"kind": "settle", "word": word, "why": why or ""}
-    put(target, IO(), message | ({"output": _printed(output)} if output is not None else {}))
+    put(target, IO(), {"kind": "settle", "word": word, "why": why or "", **printed})
     return said_words(said, at, [(target, f"settled as {word}:")], resume)
 
 
