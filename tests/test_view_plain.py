@@ -36,7 +36,7 @@ def test_a_run_from_first_line_to_last():
         "11:45:24 tool.end read #1 ok 0.0s 12 lines",
         "11:45:25 model.reply scripted:x ok 1.2s turn 2 2 calls unknown",
         "11:45:25 tool.end search-logs #3 ok 0.5s 3 pods, 1 not ready",
-        "11:45:26 tool.end check-pods #2 will retry 1.0s RETRYABLE",
+        "11:45:26 tool.end check-pods #2 will retry in 1.0s 1.0s RETRYABLE",
         "11:45:28 tool.end check-pods #2 failed 2.0s FAILED exit 1",
         "  cannot reach",
         "  the cluster",

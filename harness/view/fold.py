@@ -148,6 +148,7 @@ def _ended(run: Run, event: Event, data: dict[str, Any]) -> None:
     row.ms += data.get("ms") or 0
     row.end, row.end_seq, row.outcome = data, event["seq"], data.get("outcome") or ""
     if data.get("retry") or row.outcome in ("cut", "not-started"):
+        row.state = "new" if row.closed else row.state  # what was unknown has been settled
         return
     if row.outcome == "unknown":
         row.state = "unknown"

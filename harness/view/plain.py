@@ -159,16 +159,22 @@ def _join(*parts: str) -> str:
     return " ".join(part for part in parts if part)
 
 
+_BY = {"shim": "(found)", "query": "(its query says so)", "person": "(a person says so)"}
+"""Who tells the end of an attempt, where this process did not see it."""
+
+
 def _tool_end(event: Event, run: Run, view: Plain) -> str:
     row = run.rows[event["op"]]
     head = f"tool.end {one_line(row.name)} #{row.op}"
-    took = duration((event["data"].get("ms") or 0) / 1000)
+    data = event["data"]
+    took, by = duration((data.get("ms") or 0) / 1000), _BY.get(data.get("by") or "", "")
     if not row.closed:
-        why = "will retry" if event["data"].get("retry") else event["data"].get("outcome") or ""
-        return _join(head, one_line(why), took, one_line(event["data"].get("class") or ""))
+        pause = data.get("retry")
+        why = f"will retry in {duration(pause.get('after') or 0)}" if pause else data.get("outcome") or ""
+        return _join(head, one_line(why), took, one_line(data.get("class") or ""), by)
     if row.state == "unknown":
-        return _join(head, view.state(row), took, "outcome not known")
-    return _join(head, view.state(row), seconds(row, 0), detail(row, run, view.read, view.glyphs))
+        return _join(head, view.state(row), took, "outcome not known", by)
+    return _join(head, view.state(row), seconds(row, 0), detail(row, run, view.read, view.glyphs), by)
 
 
 def _decide(event: Event, run: Run, view: Plain) -> str | None:
