@@ -1,0 +1,115 @@
+"""Case 30: what workers may use together, how deep they go; each way a worker stops is its parent's, unchanged."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.loop_world import Project, Ran, Skipping, call, finish, reply
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    made = Project(tmp_path)
+    made.clock = Skipping()
+    made.tool("look", "echo looked")
+    made.tool("send", "echo sent", "@meta effect external")
+    made.tool("stop-run", 'echo one >> done; kill -9 "$PPID"; sleep 30', "@meta effect write")
+    made.skill(tools="helper")
+    return made
+
+
+Script = list[dict[str, Any]]
+ENDS: dict[str, tuple[int, dict[str, str], Script]] = {
+    "passed": (0, {}, [finish("helped")]),
+    "failed": (1, {}, [{**finish(), "stop": "refusal"}]),
+    "declined": (9, {"requires": "look"}, [finish(), finish(), finish()]),
+    "budget": (6, {"budget": "turns=1"}, [reply(call("look")), finish()]),
+    "no-progress": (8, {}, [{**reply(call("look")), "repeat": "forever"}]),
+    "error": (4, {}, [{"fail": {"reason": "auth"}}]),
+}
+PARKS: dict[str, tuple[int, Script]] = {
+    "needs-approval": (5, [reply(call("send")), finish()]),
+    "needs-answer": (10, [reply({"ask": "which?"}), finish()]),
+    "unknown-outcome": (11, [reply(call("stop-run")), finish()]),
+    "waiting": (75, [{"fail": {"reason": "unavailable"}}, finish()]),
+}
+
+
+@pytest.mark.parametrize("stop", ENDS)
+def test_case_30_an_end_is_the_same_word_in_event_and_result(project: Project, stop: str) -> None:
+    code, more, script = ENDS[stop]
+    project.skill("helper", tools="look send stop-run", **more)
+    seen = {**finish("so"), "expect": {"contains": [f'stop="{stop}"' if stop != "passed" else "helped"]}}
+    ran = project.run([reply(call("helper", "x")), seen], helper=script)
+    data = ran.of("tool.end")[0]["data"]
+    assert (data["stop"], data["exit"], ran.stop.name) == (stop, code, "passed")
+    assert Ran(ran.stop, ran.child(), []).end["stop"] == stop
+
+
+def test_case_30_a_denied_worker(project: Project) -> None:
+    project.skill("helper", tools="look", requires="look")
+    project.skill(tools="helper look")
+    script = [reply(call("look")), finish(), finish(), finish()]
+    ran = project.run([reply(call("helper", "x")), finish()], deny=["look"], helper=script)
+    assert (ran.of("tool.end")[0]["data"]["stop"], ran.of("tool.end")[0]["data"]["exit"]) == ("denied", 7)
+
+
+@pytest.mark.parametrize("stop", PARKS)
+def test_case_30_a_park_parks_the_parent_with_the_same_word(project: Project, stop: str) -> None:
+    code, script = PARKS[stop]
+    project.skill("helper", tools="look send stop-run")
+    ran = project.run([reply(call("helper", "x")), finish()], helper=script)
+    assert (ran.stop.name, ran.stop.code, ran.events[-1]["kind"]) == (stop, code, "park")
+    child = Ran(ran.stop, ran.child(), [])
+    assert (child.events[-1]["kind"], child.end["stop"], child.end["exit"]) == ("park", stop, code)
+
+
+def test_case_30_three_workers_that_want_all_of_it(project: Project) -> None:
+    for name in ("one", "two", "three"):
+        project.skill(name, tools="look", budget="usd=1.00")
+    project.skill(tools="one two three")
+    work = [reply(call("look")), finish("helped")]
+    ran = project.run([reply(call("one", "x"), call("two", "x"), call("three", "x")), finish()],
+                      budget="usd=1.00", one=work, two=work, three=work)  # fmt: skip
+    budgets = [Ran(ran.stop, ran.child(n), []).of("run.start")[0]["data"]["budget"] for n in range(3)]
+    assert all(Decimal(b["usd"]) <= Decimal("0.30") for b in budgets) and ran.stop.name == "passed"
+    starts = [i for i, e in enumerate(ran.events) if e["kind"] == "tool.start"]
+    ends = [i for i, e in enumerate(ran.events) if e["kind"] == "tool.end"]
+    assert max(starts) < min(ends), "they run together"
+
+
+def test_case_30_a_fourth_level_is_refused(project: Project) -> None:
+    names = ["helper", "second", "third", "fourth"]
+    for name, below in zip(names, [*names[1:], "look"], strict=True):
+        project.skill(name, tools=below)
+    script: Script = [reply(call("helper", "x")), finish("top")]
+    below = {name: [reply(call(deeper, "x")), finish(name)] for name, deeper in pairwise(names)}
+    ran = project.run(script, **below, fourth=[finish("never")])
+    assert ran.stop.name == "passed"
+    folders = [path for path in ran.folder.parent.iterdir() if "-fourth-" in path.name]
+    assert folders == []
+    deepest = next(path for path in ran.folder.parent.iterdir() if "-third-" in path.name)
+    assert "nested at most 3 deep" in "; ".join(Ran(ran.stop, deepest, []).reasons())
+
+
+def test_case_28_strikes_count_in_a_worker_as_in_its_parent(project: Project) -> None:
+    project.skill("helper", tools="look")
+    ran = project.run([reply(call("helper", "x")), finish()], helper=[{**reply(call("look")), "repeat": "forever"}])
+    assert len(Ran(ran.stop, ran.child(), []).of("model.reply")) == 7
+
+
+def test_case_40_a_child_that_was_never_begun_is_begun_once(project: Project) -> None:
+    project.skill("helper", tools="look")
+    ran = project.run([reply(call("helper", "x")), finish("so")], helper=[reply(call("look")), finish("helped")])
+    path, child = ran.folder / "events.jsonl", ran.child()
+    at = next(i for i, e in enumerate(ran.events) if e["kind"] == "tool.start")
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[: at + 1]))
+    child.rename(child.with_name("elsewhere"))
+    more = project.resume(ran.folder)
+    assert (more.stop.name, more.answer, more.child()) == ("passed", "so", child)
+    assert len([p for p in ran.folder.parent.iterdir() if "-helper-" in p.name]) == 1
