@@ -16,6 +16,7 @@ from pathlib import Path
 from harness.errors import Finding, HarnessError, Severity
 from harness.events.io import IO
 from harness.executor import Cancel, Job, Outcome, environment, not_started, run
+from harness.executor.limits import wrapped
 from harness.executor.tree import prepare
 from harness.loop.verify import ACCEPTS, REJECTS
 from harness.policy.settings import Settings, limits_of
@@ -253,7 +254,7 @@ def _execute(ground: Ground, call: _Call, top: Path) -> Outcome:
     try:
         with ExitStack() as stack:
             entry = hooks(cage, facts(), stack)
-            return run(job, ground.io, Cancel(), None, entry.wrap, entry.start, entry.pass_fds)
+            return run(job, ground.io, Cancel(), None, wrapped(entry, job), entry.start, entry.pass_fds)
     except (OSError, HarnessError) as error:
         return not_started(f"cannot start {call.tool.name}: {error}")
 

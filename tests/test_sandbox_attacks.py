@@ -72,8 +72,9 @@ def flip():
         os.replace("link", "f")
 thread = threading.Thread(target=flip)
 thread.start()
-fine = stolen = 0
-for _ in range(10000):
+fine = stolen = tries = 0
+while tries < 10000 or not fine:
+    tries += 1
     try:
         text = open("f").read()
         stolen += "secret" in text

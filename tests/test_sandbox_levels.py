@@ -30,6 +30,11 @@ NEEDS_LANDLOCK = pytest.mark.skipif(bool(lacking("landlock")), reason=lacking("l
 NEEDS_FULL = pytest.mark.skipif(bool(lacking("full")), reason=lacking("full"))
 
 
+def enclosed(user: str) -> bool:
+    """Whether what the user starts below full has a PID namespace of its own."""
+    return user == "root" and HERE.pids
+
+
 PROBE = """
 import tempfile
 from dataclasses import replace
@@ -53,6 +58,8 @@ print(json.dumps([tested.blocked, tested.reason, machine.gaps, left]))
 def test_all_16_acts_at_a_level(user: str, level: str, open_acts: set[int]) -> None:
     if lacking(level):
         pytest.skip(lacking(level))
+    if enclosed(user):
+        open_acts = open_acts - {11}  # it has no number for the harness
     blocked, reason, _, left = as_user(user, PROBE, level, "{}")
     assert (set(range(1, 17)) - set(blocked), reason, left) == (open_acts, "", [])
 
@@ -69,8 +76,8 @@ def test_without_confinement_only_the_harness_itself_is_safe(user: str) -> None:
 def test_an_older_landlock_counts_with_what_it_leaves_open(user: str, version: int) -> None:
     blocked, reason, gaps, _ = as_user(user, PROBE, "landlock", json.dumps({"landlock": version}))
     assert reason == ""
-    assert (11 in blocked) == (version >= 6)
-    assert any("signal" in gap for gap in gaps) == (version < 6)
+    assert (11 in blocked) == (version >= 6 or enclosed(user))
+    assert any("signal" in gap for gap in gaps) == (11 not in blocked)
 
 
 @WALLS
@@ -193,11 +200,12 @@ def test_a_double_fork_stays_confined(here: Place, level: str) -> None:
     outside = here.outside / "escaped"
     inside = here.scratch / "still-here"
     here.python(level, DAEMON, outside, inside)
-    until = time.monotonic() + (5 if level == "landlock" else 0.5)
+    lives_on = level == "landlock" and not enclosed(here.user)  # elsewhere it ends with the call
+    until = time.monotonic() + (5 if lives_on else 0.5)
     while not inside.exists() and time.monotonic() < until:
         time.sleep(0.05)
     assert not outside.exists()
-    assert inside.exists() == (level == "landlock")  # at full it ended with the call
+    assert inside.exists() == lives_on
 
 
 @WALLS

@@ -84,7 +84,7 @@ def outcome(files: Files, limits: Limits, seconds: float, ms: int | None = None)
     if code is None and not began(files):
         return not_started(_complaint(err))
     taken = _ms(files) if ms is None else ms
-    number = code - 128 if code and 128 < code <= 128 + _SIGNALS else None
+    number = signal_of(code)
     stopped = number in (signal.SIGTERM, signal.SIGKILL) and taken >= seconds * 1000
     return Outcome(
         exit=code,
@@ -92,12 +92,17 @@ def outcome(files: Files, limits: Limits, seconds: float, ms: int | None = None)
         timed_out=code == _TIMED_OUT or stopped or number == signal.SIGXCPU,
         cancelled=False,
         out=out,
-        err=_without_epitaph(err, number),
+        err=without_epitaph(err, number),
         dropped=lost_out + lost_err,
         ms=taken,
         started=True,
         why=met(number, limits) if code is not None else "it ended without a note of its exit",
     )
+
+
+def signal_of(code: int | None) -> int | None:
+    """The signal that a shell speaks of by an exit code."""
+    return code - 128 if code and 128 < code <= 128 + _SIGNALS else None
 
 
 def cut(folder: Path, io: IO, limits: Limits) -> None:
@@ -130,7 +135,7 @@ def _kept(fd: int, most: int) -> tuple[bytes, int]:
     return b"".join(parts), max(0, size - most)
 
 
-def _without_epitaph(err: bytes, number: int | None) -> bytes:
+def without_epitaph(err: bytes, number: int | None) -> bytes:
     """Some shells write a line about a signal's victim, and to where that one wrote its own."""
     line = f"{signal.strsignal(number) or ''}\n".encode() if number else b""
     return err.removesuffix(line) if len(line) > 1 else err

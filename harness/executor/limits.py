@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 import resource
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
 
 from harness.executor.outcome import Job
 from harness.executor.proc import tasks
 from harness.sandbox import Limits
+from harness.sandbox.start import Hooks
 
 _BLOCK = 512  # what `ulimit` counts the size of a file in
 
@@ -23,7 +24,9 @@ def set_limits(pid: int, job: Job) -> None:
     """Best effort: the tool already runs, and may have ended."""
     if not hasattr(resource, "prlimit"):
         return
-    for kind, pair in _limits(job.limits, job.timeout).items():
+    there = tasks()
+    most = {} if there is None else {resource.RLIMIT_NPROC: (_crowd(there, job),) * 2}
+    for kind, pair in (most | _limits(job.limits, job.timeout)).items():
         with suppress(OSError, ValueError):
             resource.prlimit(pid, kind, pair)
 
@@ -33,14 +36,23 @@ def ulimits(job: Job) -> str:
     there = tasks()
     if there is None:
         return _ulimits(job.limits, job.timeout)
-    # the system counts all threads of the user, not those of the tool; some shells call it `p`, some `u`
-    most = _below(resource.RLIMIT_NPROC, there + job.limits.procs)
+    most = _crowd(there, job)  # some shells call it `p`, some `u`
     return f"{_ulimits(job.limits, job.timeout)}ulimit -p {most} 2>/dev/null||ulimit -u {most};"
 
 
-def limited(argv: Sequence[str], job: Job) -> list[str]:
-    """A command that sets its own limits first: for one whose process nobody can reach before it runs."""
-    return ["/bin/sh", "-c", f'unset PWD OLDPWD SHLVL;{ulimits(job)}exec "$@"', "harness-limits", *argv]
+def wrapped(entry: Hooks, job: Job) -> Callable[[list[str]], list[str]]:
+    """The wrap of a direct attempt in a cage, with a shell that sets the limits where the cage calls for one.
+
+    It stays as process 1 of a PID namespace, else the tool takes its place.
+    """
+
+    def wrap(argv: list[str]) -> list[str]:
+        if entry.first or entry.hidden:
+            command = '"$@";exit $?' if entry.first else 'exec "$@"'
+            argv = ["/bin/sh", "-c", f"unset PWD OLDPWD SHLVL;{ulimits(job)}{command}", "harness-limits", *argv]
+        return entry.wrap(argv)
+
+    return wrap
 
 
 @lru_cache
@@ -83,6 +95,11 @@ def _limits(limits: Limits, timeout: float) -> dict[int, tuple[int, int]]:
         resource.RLIMIT_NOFILE: (limits.files,) * 2,
     }
     return {kind: (_below(kind, soft), _below(kind, hard)) for kind, (soft, hard) in wanted.items()}
+
+
+def _crowd(there: int, job: Job) -> int:
+    """The system counts all threads of the user, not those of the tool."""
+    return _below(resource.RLIMIT_NPROC, there + job.limits.procs)
 
 
 def _below(kind: int, value: int) -> int:

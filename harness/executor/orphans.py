@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 from harness.executor.proc import look, op_id_of, pids, send
-from harness.executor.tree import GIVE_UP_S, GRACE_S, SPARE_S
+from harness.executor.tree import GIVE_UP_S, GRACE_S, SPARE_S, quell
 
 
 def survivors(op_id: str) -> list[int]:
@@ -40,8 +40,9 @@ def kill_all(find: Callable[[], list[int]]) -> list[int]:
 def _wait_gone(find: Callable[[], list[int]], seconds: float, kill: Callable[[int], bool] | None = None) -> list[int]:
     until = time.monotonic() + seconds
     while (left := find()) and time.monotonic() < until:
-        for pid in left:
-            if kill and kill(pid):
+        if kill:
+            quell(lambda: filter(kill, find()))
+            for pid in filter(kill, find()):
                 send(pid, signal.SIGKILL)
         time.sleep(0.02)
     return left

@@ -6,8 +6,11 @@ Not a place that decides which of them belong to an attempt.
 from __future__ import annotations
 
 import os
+import resource
+import signal
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -30,6 +33,34 @@ def send(pid: int, number: int) -> None:
     """Send a signal, if the process is there and we may."""
     with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
+
+
+@contextmanager
+def ahead() -> Iterator[None]:
+    """Let the calling thread go before all others for a while, if it may: among thousands its turn comes late."""
+    hasten(0)
+    try:
+        yield
+    finally:
+        with suppress(OSError, AttributeError):
+            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
+def hasten(pid: int) -> None:
+    """Let a process, 0 for the calling thread, go before all others, if we may."""
+    with suppress(OSError, AttributeError):  # niceness would count among the processes of its session alone
+        os.sched_setscheduler(pid, os.SCHED_FIFO, os.sched_param(1))
+
+
+def halt(pid: int) -> bool:
+    """Stop the process, and let it never start another; False when it was kept from that before, or is not ours."""
+    send(pid, signal.SIGSTOP)
+    if not hasattr(resource, "prlimit"):
+        return False
+    try:
+        return resource.prlimit(pid, resource.RLIMIT_NPROC, (0, 0)) != (0, 0)
+    except (OSError, ValueError):
+        return False
 
 
 def pids() -> list[int]:
@@ -79,6 +110,24 @@ def look(pid: int) -> Member | None:
     except (OSError, ValueError):
         return None
     return Member(pid, state.decode(), int(parent), int(group), int(session))
+
+
+def first_of_namespace(pid: int) -> bool:
+    """True for process 1 of a PID namespace within this one; its end is that of all the others."""
+    try:
+        lines = _read(f"/proc/{pid}/status").splitlines()
+    except OSError:
+        return False
+    numbers = next((line.split()[1:] for line in lines if line.startswith(b"NSpid:")), [])
+    return len(numbers) > 1 and numbers[-1] == b"1"
+
+
+def namespace(pid: int) -> str | None:
+    """The name of the PID namespace that a process is in; None where it is gone or we may not look."""
+    try:
+        return str(Path(f"/proc/{pid}/ns/pid").readlink())
+    except OSError:
+        return None
 
 
 def lives(pid: int) -> bool:

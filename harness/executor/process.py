@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 
 from harness.events.io import IO
 from harness.executor import tree
+from harness.executor.files import signal_of, without_epitaph
 from harness.executor.limits import met, set_limits
 from harness.executor.outcome import Cancel, Job, Outcome, not_started
-from harness.executor.starting import Start, Wrap, here, reason, unwrapped
+from harness.executor.starting import Start, Wrap, here, obstacle, reason, unwrapped
 from harness.executor.watch import Terms, Watch, Watched
 
 _CHUNK = 1 << 16
@@ -78,15 +79,20 @@ def run(
         stdin = stdin_of(job.stdin)
         given.callback(os.close, stdin)
         argv = wrap(list(job.argv))
+        in_front = argv != list(job.argv)
+        why_not = obstacle(job) if in_front else None
+        if why_not:
+            return not_started(why_not)
         try:
             child = start(lambda: io.spawn(argv, job.cwd, job.env, stdin, stdout, stderr, pass_fds))
         except (OSError, ValueError) as error:
             return not_started(reason(job, error))
         given.close()
-        set_limits(child.pid, job)
+        if not in_front:
+            set_limits(child.pid, job)
         attempt = tree.Tree(job.op_id, child.pid, born)
         seen = Watch(attempt, child, cancel, Terms(job.timeout, job.limits.procs), out, err).finish()
-    return _outcome(job, seen, out, err)
+    return _outcome(job, seen, out, err, in_front)
 
 
 def stdin_of(data: bytes) -> int:
@@ -101,15 +107,18 @@ def stdin_of(data: bytes) -> int:
         return os.dup(file.fileno())
 
 
-def _outcome(job: Job, seen: Watched, out: _Pipe, err: _Pipe) -> Outcome:
+def _outcome(job: Job, seen: Watched, out: _Pipe, err: _Pipe, in_front: bool) -> Outcome:
+    """What was seen. What stands in front of the tool tells the tool's death by a signal in its exit code."""
     number = -seen.code if seen.code < 0 else None
+    if in_front and number is None:
+        number = signal_of(seen.code)
     return Outcome(
         exit=seen.code if number is None else 128 + number,
         signal=number,
         timed_out=seen.timed_out or number == signal.SIGXCPU,
         cancelled=seen.cancelled,
         out=bytes(out.kept),
-        err=bytes(err.kept),
+        err=without_epitaph(bytes(err.kept), number) if in_front else bytes(err.kept),
         dropped=out.dropped + err.dropped,
         ms=seen.ms,
         started=True,

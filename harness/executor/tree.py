@@ -14,14 +14,27 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 
 from harness.events.io import own_children
-from harness.executor.proc import Member, last_pid, look, numbers, op_id_of, pid_max, pids, send
+from harness.executor.proc import (
+    Member,
+    first_of_namespace,
+    halt,
+    hasten,
+    last_pid,
+    look,
+    namespace,
+    numbers,
+    op_id_of,
+    pid_max,
+    pids,
+    send,
+)
 
 GRACE_S = 2.0
 """From SIGTERM to SIGKILL."""
@@ -80,18 +93,26 @@ def announced(op_id: str) -> Iterator[None]:
 def members(tree: Tree) -> Iterator[Member]:
     """Every process of the attempt but its leader, dead ones that nobody has waited for included, as they are found."""
     known = {tree.leader}
+    inside = namespace(tree.leader) if encloses(tree) else None
     for pid in _candidates(tree):
         found = look(pid)
-        if found and _belongs(found, tree, known):
+        if found and _belongs(found, tree, known, inside):
             known.add(pid)
             yield found
 
 
-def _belongs(found: Member, tree: Tree, known: set[int]) -> bool:
+def living(tree: Tree) -> Iterator[Member]:
+    """Those of the attempt's processes, but for its leader, that are not dead."""
+    return (found for found in members(tree) if found.state not in "ZX")
+
+
+def _belongs(found: Member, tree: Tree, known: set[int], inside: str | None) -> bool:
     if found.pid in (tree.leader, os.getpid()):
         return False
-    if found.session == tree.leader:
+    if found.session == tree.leader or found.parent in known:  # the younger one has the higher number, as a rule
         return True
+    if inside is not None:  # the variables of a process that forks may have to be waited for
+        return namespace(found.pid) == inside
     op_id = op_id_of(found.pid)
     if op_id == tree.op_id:
         return not prepare() or _descends(found.pid, known)
@@ -143,6 +164,37 @@ def signal_jobs(tree: Tree, number: int) -> None:
             os.killpg(group, number)
 
 
+def encloses(tree: Tree) -> bool:
+    """True when the leader is process 1 of a PID namespace, with whose end the kernel ends all the others."""
+    return first_of_namespace(tree.leader)
+
+
+def kill(tree: Tree, spare: bool = False) -> None:
+    """End all of an attempt; with `spare` its leader's process group lives on. The leader must not be waited for."""
+    if encloses(tree) and not spare:
+        hasten(tree.leader)  # it ends the others when its turn comes
+        signal_group(tree, signal.SIGKILL)
+        return
+    quell(lambda: (one.pid for one in living(tree) if one.group != tree.leader))
+    if spare:
+        signal_jobs(tree, signal.SIGKILL)
+        signal_group(tree, signal.SIGCONT)
+    else:
+        signal_tree(tree, signal.SIGKILL)
+
+
+def quell(find: Callable[[], Iterable[int]]) -> None:
+    """Let none of those that `find` finds start another process, until it finds none that could.
+
+    What forks wins against whoever kills it one by one: each death makes room. What is stopped and may have no child
+    keeps its place among the processes that its user may have, so that there is an end to them. So does a dead one that
+    nobody has waited for: no reaping meanwhile.
+    """
+    until = time.monotonic() + GIVE_UP_S
+    while sum(map(halt, find())) and time.monotonic() < until:
+        pass
+
+
 def wake(tree: Tree) -> None:
     """Let a leader go on that something has stopped, where there is a `/proc`."""
     found = look(tree.leader)
@@ -159,6 +211,8 @@ def sweep(tree: Tree, kill_at: float) -> None:
     give_up_at = math.inf
     while not _childless() and time.monotonic() < give_up_at:
         killing = time.monotonic() >= kill_at
+        if killing:
+            quell(lambda: (one.pid for one in living(tree)))
         alive = reaped = 0
         for one in members(tree):
             if one.state in "ZX":
@@ -166,7 +220,7 @@ def sweep(tree: Tree, kill_at: float) -> None:
                 continue
             alive += 1
             if killing:
-                send(one.pid, signal.SIGKILL)  # at once: what forks wins against a list
+                send(one.pid, signal.SIGKILL)
         if not alive and not reaped:  # what was reaped may have left us a dead child of its own
             return
         if killing and give_up_at == math.inf:  # from the end of a look: on a crowded machine one takes seconds
@@ -201,8 +255,7 @@ def crowded(tree: Tree, most: int) -> bool:
     last = last_pid()
     if last is None or (tree.leader <= last < tree.leader + most and _window_holds(tree)):
         return False
-    alive = (found for found in members(tree) if found.state not in "ZX")
-    return next(islice(alive, most - 1, None), None) is not None
+    return next(islice(living(tree), most - 1, None), None) is not None
 
 
 def _candidates(tree: Tree) -> list[int]:

@@ -14,7 +14,7 @@ from harness.errors import DeniedError, HarnessError
 from harness.events.io import IO
 from harness.events.state import Operation
 from harness.executor import Job
-from harness.executor.limits import limited
+from harness.executor.limits import wrapped
 from harness.loop.guard import Guard
 from harness.loop.run import Run
 from harness.loop.toolchains import Toolchains, toolchains
@@ -192,12 +192,8 @@ def _hooks(
 ) -> Confined:
     entry = hooks(cage, guard.facts, stack)
 
-    def wrap(argv: list[str]) -> list[str]:
-        late = direct and cage.level == "full"  # bubblewrap starts it where its limits come too late
-        return entry.wrap(limited(argv, job) if late else argv)
-
     def after() -> Aftermath:
         changes = guard.fence.leave(job.op_id) if fenced else []
         return Aftermath(tuple(changes), tuple(proxy.refused) if proxy is not None else ())
 
-    return Confined(job, wrap, entry.start, entry.pass_fds, after)
+    return Confined(job, wrapped(entry, job) if direct else entry.wrap, entry.start, entry.pass_fds, after)

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from harness.sandbox import kernel
+from harness.sandbox.thread import in_thread
 
 _CREATE_RULESET, _ASK_VERSION = 444, 1
 _PLACES = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
@@ -23,7 +24,7 @@ class Facts:
 
     `system` and `machine` are named as by `os.uname`. `landlock` is the version of its interface, 0 for none. `bwrap`
     is the program of bubblewrap. `userns` says that an ordinary user may make user namespaces, `mounts` that this
-    process needs none to make the others.
+    process needs none to make the others, `pids` that what it starts below full gets a PID namespace of its own.
     """
 
     system: str
@@ -32,6 +33,7 @@ class Facts:
     bwrap: Path | None
     userns: bool
     mounts: bool
+    pids: bool = False
 
 
 @cache
@@ -40,7 +42,7 @@ def facts() -> Facts:
     system, machine = os.uname().sysname, os.uname().machine
     if system != "Linux":
         return Facts(system, machine, 0, None, False, False)
-    return Facts(system, machine, landlock_version(), _bwrap(), _user_namespaces(), kernel.may_mount())
+    return Facts(system, machine, landlock_version(), _bwrap(), _user_namespaces(), kernel.may_mount(), _pids())
 
 
 def landlock_version() -> int:
@@ -54,6 +56,15 @@ def landlock_version() -> int:
 def _bwrap() -> Path | None:
     """Only where the system keeps programs: what a user's PATH names first may be anything."""
     return next((path for place in _PLACES if os.access(path := Path(place, "bwrap"), os.X_OK)), None)
+
+
+def _pids() -> bool:
+    """Tried, because more than a capability can forbid it."""
+    try:
+        in_thread(kernel.new_pids, lambda: None)
+    except OSError:
+        return False
+    return True
 
 
 def _user_namespaces() -> bool:

@@ -19,6 +19,7 @@ _SET_SECCOMP, _SECCOMP_FILTER, _SET_NO_NEW_PRIVS = 22, 2, 38
 _CAP_AMBIENT, _AMBIENT_CLEAR_ALL = 47, 4
 _CAPABILITY_VERSION = 0x20080522
 _SETPCAP, _SYS_ADMIN = 8, 21
+_NEW_PIDS = 0x20000000
 _OPENAT2 = 437  # one number on every architecture, as all system calls from 424 on
 _AT_FDCWD = -100
 _RESOLVE_NO_SYMLINKS = 0x04
@@ -96,6 +97,15 @@ def capabilities() -> int:
 def may_mount() -> bool:
     """True when this process can make namespaces without a user namespace around them."""
     return bool(capabilities() >> _SYS_ADMIN & 1)
+
+
+def new_pids() -> None:
+    """Give what the thread starts a PID namespace of its own.
+
+    The first process is its process 1: no signal ends it but SIGKILL from outside and those it has a handler for, it
+    adopts what loses its parent, and with its end, which is told last, the kernel ends all the others.
+    """
+    _checked(_libc().unshare(_NEW_PIDS))
 
 
 @cache

@@ -6,7 +6,6 @@ Not a place that decides the level, and not one that knows what is started.
 
 from __future__ import annotations
 
-import _thread
 import errno
 import os
 import stat
@@ -19,6 +18,7 @@ from typing import TypeVar
 from harness.errors import HarnessError
 from harness.sandbox import Cage, kernel, places, seccomp
 from harness.sandbox.facts import Facts, facts
+from harness.sandbox.thread import in_thread
 
 OLDEST = 3
 """The first version under which a file that may only be read cannot be cut either."""
@@ -42,44 +42,24 @@ def spawn(cage: Cage, start: Callable[[], T], machine: Facts | None = None) -> T
     At `full` and `none` that is a plain call: bubblewrap confines what its own words name. Raises `HarnessError` when
     the confinement cannot be entered; `start` was not called then.
     """
+    machine = machine or facts()
     if cage.level == "limits" and kernel.capabilities():
-        return _in_thread(lambda: kernel.drop_capabilities(bounding=True), start)
+        return in_thread(lambda: _entered(lambda: _give_up(machine)), start)
     if cage.level != "landlock":
         return start()
-    machine = machine or facts()
     domain = _domain(cage, machine)
     try:
         code = seccomp.program(machine.machine, cage.network != "off")
-        return _in_thread(lambda: _enter(domain, code), start)
+        return in_thread(lambda: _entered(lambda: _enter(domain, code, machine)), start)
     finally:
         os.close(domain)
 
 
-def _in_thread(enter: Callable[[], None], start: Callable[[], T]) -> T:
-    import subprocess  # noqa: F401 - a confined thread may not be able to read the module
-
-    done: list[T] = []
-    failed: list[BaseException] = []
-    running = _thread.allocate_lock()
-
-    def body() -> None:
-        try:
-            try:
-                enter()
-            except OSError as error:
-                raise _refused(error) from error
-            done.append(start())
-        except BaseException as error:  # noqa: BLE001 - raised where the thread is waited for
-            failed.append(error)
-        finally:
-            running.release()
-
-    running.acquire()
-    _thread.start_new_thread(body, ())  # a `Thread` makes its starter wait until it runs
-    running.acquire()
-    if failed:
-        raise failed[0]
-    return done[0]
+def _entered(enter: Callable[[], None]) -> None:
+    try:
+        enter()
+    except OSError as error:
+        raise _refused(error) from error
 
 
 def _refused(error: OSError) -> HarnessError:
@@ -89,8 +69,17 @@ def _refused(error: OSError) -> HarnessError:
     )
 
 
-def _enter(domain: int, code: bytes | None) -> None:
+def _give_up(machine: Facts) -> None:
+    """What root does without at limits."""
+    if machine.pids:
+        kernel.new_pids()
+    kernel.drop_capabilities(bounding=True)
+
+
+def _enter(domain: int, code: bytes | None, machine: Facts) -> None:
     """Confine the calling thread for good."""
+    if machine.pids:
+        kernel.new_pids()
     kernel.no_new_privs()
     kernel.drop_capabilities(bounding=False)
     kernel.syscall(_RESTRICT_SELF, domain, 0)

@@ -250,6 +250,6 @@ def _gaps(facts: Facts, tested: Mapping[Level, Tested]) -> tuple[str, ...]:
         gaps.append(f"no list of system calls for {facts.machine}: none is refused")
     if "landlock" in tested and not tested["landlock"].reason:
         gaps += AT_LANDLOCK
-        if facts.landlock < _SIGNALS_SINCE:
+        if 11 in tested["landlock"].open:
             gaps.append("at landlock a tool can signal other processes of the user, before version 6")
     return tuple(gaps)

@@ -24,12 +24,15 @@ class Hooks:
     """How confinement takes part in a start that somebody else makes.
 
     `wrap` puts a command in front of an argv, `start` chooses the thread of the spawn, `pass_fds` are inherited by what
-    `wrap` put in front.
+    `wrap` put in front. `first` says that what is started is process 1 of a PID namespace: no place for a tool, which
+    could not be ended by a signal there. `hidden` says that it is not the tool's process: limits cannot be set on it.
     """
 
     wrap: Callable[[list[str]], list[str]]
     start: Callable[[Callable[[], Any]], Any]
     pass_fds: tuple[int, ...]
+    first: bool = False
+    hidden: bool = False
 
 
 def hooks(cage: Cage, machine: Facts, stack: ExitStack) -> Hooks:
@@ -43,7 +46,8 @@ def hooks(cage: Cage, machine: Facts, stack: ExitStack) -> Hooks:
         inside = bridged(argv, cage.proxy) if cage.proxy is not None else argv
         return bubblewrap.argv(cage, inside, fds[0] if fds else None, machine)
 
-    return Hooks(wrap, lambda spawn: landlock.spawn(cage, spawn, machine), fds)
+    first = machine.pids and cage.level in ("limits", "landlock")
+    return Hooks(wrap, lambda spawn: landlock.spawn(cage, spawn, machine), fds, first, cage.level == "full")
 
 
 def start(cage: Cage, command: Sequence[str], spawn: Spawn[T], machine: Facts | None = None) -> T:
