@@ -8,9 +8,12 @@ from collections.abc import Iterator
 import pytest
 from caged import Place, place, users
 
-# Whoever starts the tests in the background of a shell has SIGINT ignored for them, and for all they start.
-if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# Whoever starts the tests under `nohup` or in the background of a shell has signals ignored for them, and for all they
+# start. What has a handler here begins with the default in every process that the tests start.
+_HANDLED = {signal.SIGINT: signal.default_int_handler}
+for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, _HANDLED.get(_number, lambda *_: None))
 
 
 @pytest.fixture(params=users())
