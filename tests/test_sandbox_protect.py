@@ -191,6 +191,51 @@ def test_commits_and_other_runs_are_only_reported(workspace: Path) -> None:
     assert (workspace / ".git" / "HEAD").read_text() == "ref: refs/heads/other\n"
 
 
+def fill(folder: Path, count: int) -> None:
+    folder.mkdir(exist_ok=True)
+    for number in range(count):
+        (folder / str(number)).touch()
+
+
+def test_a_flood_of_protected_names_hides_no_other_change(workspace: Path) -> None:
+    hook = workspace / ".git" / "hooks" / "post-commit"
+    flood = [workspace / ".agents", workspace / ".git" / "hooks"]
+
+    def act() -> None:
+        fill(flood[0], record.MAX_ENTRIES + 1)
+        fill(flood[1], 100)
+        hook.write_text("evil")
+
+    changes = around(workspace, act)
+    assert not hook.exists() and not flood[0].exists()
+    assert {".agents", ".git/hooks/post-commit"} < changes.keys() and len(changes) == 102
+    assert set(changes.values()) == {("created", True)}
+
+
+def test_a_protected_folder_too_full_to_look_at_loses_nothing(workspace: Path) -> None:
+    full = workspace / ".claude"
+    fill(full, record.MAX_ENTRIES + 1)
+    changes = around(workspace, lambda: ((full / "0").unlink(), (workspace / ".env").write_text("evil")))
+    assert changes == {".env": ("changed", True)}
+    assert len(list(full.iterdir())) == record.MAX_ENTRIES
+
+
+def test_a_deep_tree_under_a_protected_name_goes_as_a_whole(workspace: Path) -> None:
+    def dig(top: Path) -> None:
+        at = os.open(top, os.O_RDONLY)
+        for _ in range(1500):
+            os.mkdir("d", dir_fd=at)
+            below = os.open("d", os.O_RDONLY, dir_fd=at)
+            os.close(at)
+            at = below
+        os.close(at)
+
+    (workspace / ".claude").mkdir()
+    assert around(workspace, lambda: dig(workspace / ".claude")) == {".claude/d": ("created", True)}
+    dig(workspace / ".claude")
+    assert around(workspace, lambda: (workspace / ".env").write_text("evil")) == {".env": ("changed", True)}
+
+
 def test_what_is_too_large_to_copy_is_seen_but_not_put_back(workspace: Path) -> None:
     large = workspace / "bin" / "large"
     with large.open("wb") as file:

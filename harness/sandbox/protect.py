@@ -17,7 +17,18 @@ from pathlib import Path
 from typing import Literal
 
 from harness.sandbox import names
-from harness.sandbox.record import Entry, Moving, content, copies, look, moving, open_below, open_folder, record
+from harness.sandbox.record import (
+    Entry,
+    Moving,
+    Picture,
+    content,
+    copies,
+    look,
+    moving,
+    open_below,
+    open_folder,
+    record,
+)
 
 What = Literal["created", "deleted", "changed", "replaced", "mode", "moved"]
 
@@ -44,7 +55,7 @@ class Snapshot:
     roots: tuple[Path, ...]
     unprotected: frozenset[str]
     keep: Path
-    entries: dict[str, Entry]
+    picture: Picture
     moving: Moving
 
 
@@ -63,8 +74,9 @@ def snapshot(workspace: Path, roots: Iterable[Path], keep: Path, unprotected: Co
 def restore(before: Snapshot) -> list[Change]:
     """Put the protected names back as they were; what had changed, in order of paths. Nothing of the call may run."""
     found = names.find(before.workspace, before.roots, before.unprotected).protect
-    now = record(before.workspace, found, keep=False)
-    different = [(path, what) for path in sorted({*before.entries, *now}) if (what := _different(before, now, path))]
+    now = record(before.workspace, found, keep=False, before=before.picture).entries
+    paths = sorted({*before.picture.entries, *now})
+    different = [(path, what) for path in paths if (what := _different(before, now, path))]
     changes: list[Change] = []
     if different:
         with _Mender(before) as mender:
@@ -73,7 +85,7 @@ def restore(before: Snapshot) -> list[Change]:
 
 
 def _different(before: Snapshot, now: dict[str, Entry], path: str) -> What | None:
-    old, new = before.entries.get(path), now.get(path)
+    old, new = before.picture.entries.get(path), now.get(path)
     if old is None:
         return "created"
     if new is None:
@@ -152,7 +164,7 @@ class _Mender:
 
     def mend(self, path: str, what: What) -> Change:
         """Put one path back."""
-        full, parts, old = self.before.workspace / path, path.split("/"), self.before.entries.get(path)
+        full, parts, old = self.before.workspace / path, path.split("/"), self.before.picture.entries.get(path)
         try:
             return Change(full, what, *self._mend(parts, old, what))
         except OSError as error:

@@ -19,8 +19,8 @@ from typing import IO, Literal, NamedTuple
 MAX_FILE = 8 << 20
 """A larger file is not copied: a change is seen, but not put back."""
 MAX_COPIES = 256 << 20
-MAX_ENTRIES = 20_000
-"""More than that at protected names is not looked at."""
+MAX_ENTRIES, MAX_DEPTH = 20_000, 64
+"""What is more than that at protected names, or deeper, is not looked at."""
 
 Kind = Literal["file", "folder", "link", "other"]
 
@@ -42,6 +42,13 @@ class Entry(NamedTuple):
     link: str
     copy: tuple[int, int] | None
     fresh: bool
+
+
+class Picture(NamedTuple):
+    """Path inside the workspace → what is there, and the folders that hold more than is looked at."""
+
+    entries: dict[str, Entry]
+    closed: set[str]
 
 
 class Copies:
@@ -97,21 +104,22 @@ def stamp_of(status: os.stat_result) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def record(workspace: Path, protect: Iterable[Path], keep: bool) -> dict[str, Entry]:
-    """Path inside the workspace → what is there now, for protected paths and all in them; copied if `keep`."""
-    found: dict[str, Entry] = {}
+def record(workspace: Path, protect: Iterable[Path], keep: bool, before: Picture | None = None) -> Picture:
+    """What is at protected paths now and in them; copied if `keep`.
+
+    With `before`, an earlier picture, folders that were not there or not looked into then are not looked into either:
+    however much a tool puts there, what else it did is seen.
+    """
+    picture = Picture({}, set())
     for path in protect:
         parts = path.relative_to(workspace).parts
         with suppress(OSError):
             folder = open_folder(workspace, parts[:-1])
             try:
-                for inside, entry in _walk(folder, parts[-1:], keep):
-                    found["/".join((*parts[:-1], *inside))] = entry
-                    if len(found) >= MAX_ENTRIES:
-                        return found
+                _walk(folder, parts, len(parts) - 1, _View(picture, before, keep))
             finally:
                 os.close(folder)
-    return found
+    return picture
 
 
 def open_folder(top: Path, parts: Iterable[str]) -> int:
@@ -154,24 +162,52 @@ def _kind(mode: int) -> Kind:
     return "file" if stat.S_ISREG(mode) else "other"
 
 
-def _walk(folder: int, parts: tuple[str, ...], keep: bool) -> Iterator[tuple[tuple[str, ...], Entry]]:
-    """A thing and all in it; `parts` is the way to it from the protected name, that name included."""
-    entry = look(folder, parts[-1], keep)
+class _View(NamedTuple):
+    """What a walk fills, and by what it goes."""
+
+    picture: Picture
+    before: Picture | None
+    keep: bool
+
+    def enters(self, parts: tuple[str, ...], start: int) -> bool:
+        """Whether to look into a folder."""
+        path, own = "/".join(parts), parts[start:]
+        if not _entered(own) or len(parts) > MAX_DEPTH:
+            return False
+        if self.before is None or path in self.before.closed:
+            return self.before is None
+        return not _covered(own) or (path in self.before.entries and self.before.entries[path].kind == "folder")
+
+    def closes(self, parts: tuple[str, ...], count: int) -> bool:
+        """Whether a folder holds too much to be looked at, which holds for later pictures too."""
+        if self.before is not None or len(self.picture.entries) + count <= MAX_ENTRIES:
+            return False
+        self.picture.closed.add("/".join(parts))
+        return True
+
+
+def _walk(folder: int, parts: tuple[str, ...], start: int, view: _View) -> None:
+    """A thing and all in it; `parts` is the way to it in the workspace, of which the protected name is at `start`."""
+    entry = look(folder, parts[-1], view.keep)
     if entry is None:
         return
-    if _covered(parts):
-        yield parts, entry
-    if entry.kind != "folder" or not _entered(parts):
+    if _covered(parts[start:]):
+        view.picture.entries["/".join(parts)] = entry
+    if entry.kind != "folder" or not view.enters(parts, start):
         return
-    with suppress(OSError):
+    try:
         fd = open_below(folder, parts[-1])
-        try:
-            with os.scandir(fd) as entries:
-                inside = sorted(entry.name for entry in entries)
+    except OSError:
+        view.closes(parts, MAX_ENTRIES + 1)
+        return
+    try:
+        with os.scandir(fd) as entries:
+            inside = sorted(entry.name for entry in entries)
+        if not view.closes(parts, len(inside)):
             for name in inside:
-                yield from _walk(fd, (*parts, name), keep)
-        finally:
-            os.close(fd)
+                _walk(fd, (*parts, name), start, view)
+    finally:
+        os.close(fd)
 
 
 def _covered(parts: tuple[str, ...]) -> bool:
