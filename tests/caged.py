@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,11 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from harness.events.io import IO  # noqa: E402
+from harness.executor import Cancel, Job, Outcome, environment, prepare, run, run_shim  # noqa: E402
+from harness.executor.limits import wrapped  # noqa: E402
 from harness.sandbox import Cage, kernel, landlock, protect  # noqa: E402
 from harness.sandbox.facts import facts  # noqa: E402
-from harness.sandbox.start import start  # noqa: E402
+from harness.sandbox.start import hooks, start  # noqa: E402
 
 NOBODY = 65534
 SYSTEM_PYTHON = "/usr/bin/python3"
@@ -88,6 +90,21 @@ def as_user(user: str, script: str, *args: object) -> Any:
     done = subprocess.run(words, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def attempt(cage: Cage, way: str, *argv: str) -> Outcome:
+    """One attempt in a cage, by the process that stands for the harness: `way` is shim or direct."""
+    folder = cage.scratch.parent
+    op_id = f"test-{os.getpid()}/1"
+    env = environment(op_id=op_id, run=folder, out=cage.scratch, depth=0, passed={}, skill=None)
+    job = Job(argv, folder, env, 30, op_id)
+    with ExitStack() as stack:
+        entry = hooks(cage, facts(), stack)
+        if way == "direct":
+            return run(job, IO(), Cancel(), None, wrapped(entry, job), entry.start, entry.pass_fds)
+        (folder / "attempt").mkdir()
+        made = prepare(folder / "attempt", job, IO())
+        return run_shim(job, made, IO(), Cancel(), entry.wrap, entry.start, entry.pass_fds)
 
 
 _BECOME = """

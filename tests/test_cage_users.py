@@ -13,13 +13,9 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 sys.path.insert(0, str(Path(caged.__file__).resolve().parents[1]))
-from harness.events.io import IO
-from harness.executor import Cancel, Job, environment, prepare, run, run_shim
-from harness.executor.limits import wrapped
 from harness.sandbox import Cage, probe
 from harness.sandbox.facts import facts
 from harness.sandbox.proxy import BRIDGE, Proxy
-from harness.sandbox.start import hooks
 from tests.net_servers import loopback
 way, folder, port, tool = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 reason = probe.test_machine(facts(), folder, ["full"]).levels["full"].reason
@@ -31,15 +27,7 @@ with ExitStack() as stack:
     private = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     proxy = stack.enter_context(Proxy((place,), frozenset((place,)), private / "proxy", loopback))
     cage = Cage("full", folder, folder / "work", read=(Path(tool).parent, BRIDGE), network="proxy", proxy=proxy.path)
-    entry = hooks(cage, facts(), stack)
-    env = environment(op_id=f"net-{os.getpid()}/1", run=folder, out=cage.scratch, depth=0, passed={}, skill=None)
-    job = Job((tool, str(port)), folder, env, 30, env["HARNESS_OP_ID"])
-    if way == "shim":
-        (folder / "attempt").mkdir()
-        attempt = prepare(folder / "attempt", job, IO())
-        got = run_shim(job, attempt, IO(), Cancel(), entry.wrap, entry.start, entry.pass_fds)
-    else:
-        got = run(job, IO(), Cancel(), None, wrapped(entry, job), entry.start, entry.pass_fds)
+    got = caged.attempt(cage, way, tool, str(port))
     print(json.dumps([got.why or "", (got.out + got.err).decode(), list(proxy.refused)]))
 """
 TOOL = """#!/usr/bin/env python3

@@ -43,19 +43,10 @@ time.sleep(300)
 # In the harness's place: one attempt, and what is left of it one second later.
 ATTEMPT = """
 import signal, time
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
-from harness.events.io import IO
-from harness.executor import Cancel, Job, environment, prepare, run, run_shim
-from harness.executor.limits import wrapped
 from harness.sandbox import Cage
-from harness.sandbox.facts import facts
-from harness.sandbox.start import hooks
 level, way, tool, folder = sys.argv[1], sys.argv[2], sys.argv[3], Path(sys.argv[4])
-cage = Cage(level, folder, folder / "work", writable=True, read=(Path(tool).parent,))
-op_id = f"crowd-{os.getpid()}/1"
-env = environment(op_id=op_id, run=folder, out=cage.scratch, depth=0, passed={}, skill=None)
-job = Job((tool,), folder, env, 30, op_id)
 def left():
     found = []
     for name in filter(str.isdigit, os.listdir("/proc")):
@@ -64,14 +55,7 @@ def left():
             if tool.encode() in words and int(name) != os.getpid():
                 found.append(int(name))
     return found
-with ExitStack() as stack:
-    entry = hooks(cage, facts(), stack)
-    if way == "shim":
-        (folder / "attempt").mkdir()
-        attempt = prepare(folder / "attempt", job, IO())
-        got = run_shim(job, attempt, IO(), Cancel(), entry.wrap, entry.start, entry.pass_fds)
-    else:
-        got = run(job, IO(), Cancel(), None, wrapped(entry, job), entry.start, entry.pass_fds)
+got = caged.attempt(Cage(level, folder, folder / "work", writable=True, read=(Path(tool).parent,)), way, tool)
 until = time.monotonic() + 1
 while left() and time.monotonic() < until:
     time.sleep(0.05)
