@@ -16,6 +16,7 @@ from harness.errors import HarnessError, near_text, nearest
 from harness.tools.notation import parse_duration
 
 MAX_BYTES = 256 * 1024
+_FUSE = re.compile(r"fuse(blk)?(\.[\w.-]+)?|virtiofs")
 Layer = Literal["flag", "env", "project", "user", "default"]
 Folder = Path | None
 
@@ -80,6 +81,13 @@ def folders(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
+def fuse_types(value: Any) -> tuple[str, ...]:
+    """Types of file systems as /proc/self/mountinfo names them; those of the network are no matter of choice."""
+    if not isinstance(value, list) or not all(isinstance(item, str) and _FUSE.fullmatch(item) for item in value):
+        raise ValueError("a list of FUSE file systems, such as fuse.sshfs")
+    return tuple(value)
+
+
 KEYS: dict[str, Key] = {
     "models.strong": Key(text, None, "set", "HARNESS_MODEL"),
     "output": Key(one_of("text", "json"), "text", "set", "HARNESS_OUTPUT"),
@@ -89,6 +97,7 @@ KEYS: dict[str, Key] = {
     "parallel": Key(whole(1, 1000), 16, "lower", "HARNESS_PARALLEL"),
     "tool_timeout": Key(time_limit, 60.0, "set"),
     "runs.dir": Key(text, ".harness/runs", "no"),
+    "runs.allow_fs": Key(fuse_types, (), "no"),
     "skills.paths": Key(folders, (), "inside"),
     "tools.path": Key(folders, (), "no"),
 }

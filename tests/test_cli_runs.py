@@ -131,11 +131,11 @@ def test_inputs_are_values_files_or_the_pipe_and_have_their_rules(project: Path)
         pairs = [word for item in items for word in ("-i", item)]
         refused(harness("run", "work", "x", *pairs, "-m", model, cwd=project), 2)
     (project / "long").write_text("x" * 100_000)
-    count = len(list((project / ".harness/runs").iterdir()))
+    count = len(list((project / ".harness/runs").glob("2*")))
     long = harness("run", "work", "x", "-i", "log=@long", "-m", model, cwd=project)
     refused(long, 2, "bytes together", "into a file")
     refused(harness("tools", "run", "look", "--x", "x" * 100_000, cwd=project), 2, "bytes together")
-    assert len(list((project / ".harness/runs").iterdir())) == count
+    assert len(list((project / ".harness/runs").glob("2*"))) == count
     assert harness("run", "work", "-f", "long", "-m", model, cwd=project).returncode == 0
 
 

@@ -76,14 +76,14 @@ def test_case_5_interrupted_is_130_and_an_object(project: Path) -> None:
 
 
 def test_case_5_what_fails_before_a_run_is_an_object_with_every_key(project: Path) -> None:
-    before = len(list((project / ".harness/runs").iterdir())) if (project / ".harness/runs").is_dir() else 0
+    before = len(list((project / ".harness/runs").glob("2*"))) if (project / ".harness/runs").is_dir() else 0
     for arguments, code in ((["nowork", "x"], 2), (["work", "x"], 4), (["work", "x", "-m", "scripted:none"], 2)):
         done = harness("run", *arguments, "--json", cwd=project)
         body = json.loads(done.stdout)
         assert done.returncode == body["code"] == body["error"]["code"] == code
         assert set(body["error"]) == {"code", "message", "where", "fix"} and body["error"]["fix"]
         assert set(body) == KEYS and body["resumable"] is False and body["run"] is None
-    after = len(list((project / ".harness/runs").iterdir())) if (project / ".harness/runs").is_dir() else 0
+    after = len(list((project / ".harness/runs").glob("2*"))) if (project / ".harness/runs").is_dir() else 0
     assert before == after
 
 

@@ -69,6 +69,6 @@ def test_the_wheel_runs_its_skill_in_a_foreign_repository(installed: Path, forei
     goal = ["what", "is", "going", "wrong", "-i", "logs=app.log", "-m", "none"]
     answer = done([installed, "run", "oncall-triage", *goal], foreign, env_of(foreign))
     assert "refused" in answer and "app.log" in answer
-    assert len(list((foreign / ".harness" / "runs").iterdir())) == 2
+    assert len(list((foreign / ".harness" / "runs").glob("2*"))) == 2
     status = done(["git", "status", "--porcelain", "--untracked-files=all", ".harness"], foreign)
     assert ".harness/runs" not in status

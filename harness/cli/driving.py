@@ -23,7 +23,7 @@ from harness.errors import HarnessError
 from harness.events.clock import Clock
 from harness.events.io import IO
 from harness.executor import Cancel
-from harness.loop.run import World
+from harness.loop.run import Stop, World
 from harness.runs.find import short_id
 from harness.runs.flags import Options
 from harness.runs.peek import read_state
@@ -55,9 +55,11 @@ class Driver:
         world = World(IO(), Clock(), self.cancel, self.terminal, runs_dir=runs_dir(self.at))
         world.sinks.append(self._tell)
         world.child_receipts = read_state
+        world.cancelled = self._tell_level
         world.delta, world.history, world.tell = self.view.delta, self.view.history, self.view.notice
         world.parallel = int(self.at.config.value("parallel"))
         world.tool_timeout = float(self.at.config.value("tool_timeout"))
+        world.allow_fs = tuple(self.at.config.value("runs.allow_fs"))
         world.guard = make_guard(self.at, self.sandbox)
         world.seals = state_folder() / "logs"
         world.tools_path = tuple(str(p) for p in self.at.config.value("tools.path"))
@@ -67,6 +69,10 @@ class Driver:
         if self.said.output == "stream-json" and depth == 0:
             write_out(line)
         self.view.event(event, run, depth)
+        if event["kind"] in ("park", "run.end"):
+            from harness.runs.index import update  # loads a database: not before a run stops
+
+            update(runs_dir(self.at), [run])
 
     def interrupted(self, number: int, frame: FrameType | None) -> None:
         """Ctrl-C: once, start nothing more; twice, kill what runs; three times, leave at once.
@@ -105,8 +111,16 @@ def drive(
     said: Globals, at: Place, begin: Callable[[World], Session], out_file: str | None = None, sandbox: str | None = None
 ) -> int:
     """Begin a run, drive it until it stops, print what it found, return its exit code."""
-    said.frame = unfinished()
     check_out(out_file)
+    session, stop = driven(said, at, begin, sandbox)
+    return finish(said, session, stop, out_file)
+
+
+def driven(
+    said: Globals, at: Place, begin: Callable[[World], Session], sandbox: str | None = None
+) -> tuple[Session, Stop]:
+    """Begin a run and drive it until it stops, in view of the person; nothing goes to stdout but its events."""
+    said.frame = unfinished()
     mode = current(flags(said))
     driver = Driver(said, at, mode, Cancel(), make_view(said, at, mode), sandbox=sandbox)
     session: Session | None = None
@@ -122,7 +136,7 @@ def drive(
                 session.run.log.close()
     if said.quiet and stop.name != "passed":
         print_stop(session)
-    return finish(said, session, stop, out_file)
+    return session, stop
 
 
 def begun(said: Globals, driver: Driver, begin: Callable[[World], Session]) -> Session:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from harness.cli.options import Globals
-from harness.errors import Finding
+from harness.errors import Finding, HarnessError
 from harness.view.mode import Flags, current
 from harness.view.text import columns, escape
 
@@ -30,6 +30,15 @@ def flags(said: Globals) -> Flags:
     """The global options as the view takes them."""
     output, glyphs = cast(Any, said.output or "text"), cast(Any, said.glyphs)
     return Flags(said.plain, said.quiet, said.no_color, said.no_input, output, glyphs)
+
+
+def confirmed(said: Globals, question: str, flag: str) -> bool:
+    """Ask before our own files are touched. Raises HarnessError (exit 5) where nobody can be asked."""
+    if not current(flags(said)).can_ask:
+        raise HarnessError(f"{question} There is nobody to ask", f"say {flag}, or look first: -n", code=5)
+    from harness.view.ask import ask_own
+
+    return ask_own(question)
 
 
 def print_table(said: Globals, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Annotated
 
@@ -74,6 +75,8 @@ def resume(
     allow: Allow = None,
     deny: Deny = None,
     accept: Annotated[bool, typer.Option("--accept-changes", help="go on though skill or tools changed")] = False,
+    now: Annotated[bool, typer.Option("--now", help="before the time it waits for")] = False,
+    moved: Annotated[bool, typer.Option("--moved", help="its folder came here from another host")] = False,
     sandbox: Sandbox = None,
 ) -> int:
     """Go on with a run from its journal: what has ended is not done again."""
@@ -82,7 +85,7 @@ def resume(
     at = place(said)
     folder = find_run(runs_dir(at), name)
     options = options_of(said, model, budget, allow or (), deny or (), at, accept, words)
-    options = options if model else options.without_model()
+    options = replace(options if model else options.without_model(), now=now, moved=moved)
     text = words.text if words else None
     begin = partial(resume_session, catalog=catalog(at), folder=folder, message=text, options=options)
     return drive(said, at, begin, out, sandbox)

@@ -1,7 +1,8 @@
-"""`harness runs`: the newest runs as a table, folded from their journals."""
+"""`harness runs`: the newest runs as a table, from their journals or what the index remembers of them."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,8 +13,8 @@ from harness.cli.place import place, runs_dir
 from harness.cli.words import since_seconds
 from harness.errors import HarnessError, near_text
 from harness.events.line import at_text
-from harness.runs.find import is_child, short_id
-from harness.runs.list import WITHOUT, Listed, listed
+from harness.runs.find import short_id
+from harness.runs.list import WITHOUT, Listed
 
 LAST = 20
 
@@ -35,24 +36,43 @@ def list_runs(
         raise HarnessError(f"--last {last} lists nothing", "give a number of 1 or more")
     check_status(status)
     window = since_seconds(since) if since else None
-    found: list[Listed] = []
-    for run in listed(runs_dir(at), lambda folder: not is_child(folder)):
-        if window is not None and run.age_s > window:
-            break
-        if run.fits(waiting, status, skill, tool):
-            found.append(run)
-        if len(found) == last:
-            break
+    folder = runs_dir(at)
+    found = newest(folder, waiting, status, skill, tool, window, last) if folder.is_dir() else []
     if said.json:
         print_json({"runs": [run.as_json() for run in found]})
     elif not found:
         say(said, "no run fits; start one: harness run SKILL GOAL")
     else:
-        rows = [(short_id(r.name), at_text(r.began)[:19].replace("T", " "), r.skill, r.shown, r.goal) for r in found]
+        rows = [(short_id(r.name), began(r), r.skill, r.shown, r.problem or r.goal) for r in found]
         if len(found) == last:
             say(said, f"the newest {last}; more with --last N")
         print_table(said, ("ID", "BEGAN (UTC)", "SKILL", "STATE", "GOAL"), rows)
     return 0
+
+
+def newest(
+    folder: Path, waiting: bool, status: str | None, skill: str | None, tool: str | None, window: float | None,
+    last: int,
+) -> list[Listed]:  # fmt: skip
+    """The newest runs that pass every filter; `window` in seconds, `last` at most so many."""
+    from harness.runs.index import Index  # loads a database: not where there is no run
+
+    found: list[Listed] = []
+    with Index(folder) as index:
+        for run in index.runs():
+            if window is not None and run.age_s > window:
+                break
+            wanted = index.is_top(run) and run.fits(waiting, status, skill)
+            if wanted and (tool is None or tool in index.tools(run)):
+                found.append(run)
+            if len(found) == last:
+                break
+    return found
+
+
+def began(run: Listed) -> str:
+    """When a run began, for a table."""
+    return at_text(run.began)[:19].replace("T", " ")
 
 
 def check_status(status: str | None) -> None:

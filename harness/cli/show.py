@@ -147,13 +147,14 @@ def followed(said: Globals, at: Place, folder: Path) -> int:
 
     mode = current(flags(said))
     view = Plain(sys.stdout, reader(at), glyphs(mode.glyphs), mode.out_colour)
-    seen, last = 0, {}
+    seen = 0
+    last: dict[str, Any] = {}
     try:
         while True:
             owned, events = is_owned(folder), read_events(folder)
             for event in events[seen:]:
                 show_one(said, folder, view, event)
-                last = event
+                last = last if event["kind"] == "amend" else event  # which follows an end, and leaves it as it is
             seen = len(events)
             if last.get("kind") in ("run.end", "park") or not owned:
                 break

@@ -12,9 +12,8 @@ from harness.cli.place import Place, catalog, place, runs_dir
 from harness.cli.words import Pipe, text_of
 from harness.errors import HarnessError
 from harness.events.io import IO
-from harness.runs.deliver import Waiting, meant, one, put, waiting
+from harness.runs.deliver import Waiting, meant, one, put, top_of, waiting
 from harness.runs.find import find_run, short_id
-from harness.runs.peek import peek
 from harness.view.mode import Mode, current
 from harness.view.text import escape
 
@@ -167,7 +166,7 @@ def _path(at: Place, target: Waiting) -> str:
 
 def said_words(said: Globals, at: Place, words: list[tuple[Waiting, str]], resume: bool) -> int:
     """Say what still waits and how to go on, or go on here."""
-    top = _top(words[0][0])
+    top = top_of(words[0][0].folder).name
     if resume:
         from harness.cli.driving import drive, options_of
         from harness.runs.session import resume as resume_session
@@ -186,12 +185,3 @@ def said_words(said: Globals, at: Place, words: list[tuple[Waiting, str]], resum
         told = ", ".join(f"{what} #{target.op.n}" for target, what in words)
         typer.echo(f"{told}; go on: harness resume {short_id(top)}", err=True)
     return 0
-
-
-def _top(target: Waiting) -> str:
-    """The run that a person goes on with: the outermost parent."""
-    folder, start = target.folder, target.state.start
-    while start.get("parent"):
-        folder = folder.parent / start["parent"]["run"]
-        start = peek(folder)
-    return folder.name

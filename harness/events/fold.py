@@ -250,6 +250,8 @@ def _amend(state: State, data: dict[str, Any], _: int) -> None:
         state.budget.update(data["value"])
     elif what == "input":
         state.inputs[str(target)] = data.get("value")
+    elif what == "redact":
+        state.redacted = True
 
 
 def _run_end(state: State, data: dict[str, Any], _: int) -> None:

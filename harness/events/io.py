@@ -90,6 +90,14 @@ class IO:
         """Remove one file."""
         path.unlink()
 
+    def rmdir(self, path: Path) -> None:
+        """Remove one directory, which must be empty."""
+        path.rmdir()
+
+    def chmod(self, path: Path, mode: int) -> None:
+        """Set the mode of `path`, which must not be a link."""
+        path.chmod(mode)
+
     def touch(self, path: Path, at: float) -> None:
         """Set the times of `path`, which must exist, to `at` (epoch seconds)."""
         os.utime(path, (at, at))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,6 +18,11 @@ KINDS = frozenset(
     | {"verify", "park", "resume", "amend", "run.end", "context", "secret.leak"}
 )
 
+Lift = Callable[[dict[str, Any]], dict[str, Any]]
+LIFTS: Mapping[int, Lift] = {}
+"""What makes an event of each older version one of the next; version 1 is the first."""
+
+REDACTED = "redacted"
 _CRC = b',"crc":"'
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
@@ -82,6 +88,39 @@ def frame(seq: int, epoch: int, at: str, kind: str, data: dict[str, Any], op: in
     return line
 
 
+def with_data(event: dict[str, Any], data: dict[str, Any]) -> bytes:
+    """The line of an event with other data, newline included. Raises ValueError where it would be too long."""
+    kept = {key: value for key, value in event.items() if key != "crc"}
+    body = to_json({**kept, "data": data})[:-1].encode()
+    line = body + _CRC + f'{zlib.crc32(body):08x}"}}\n'.encode()
+    if len(line) > MAX_LINE:
+        raise ValueError(f"event {event['seq']} would be {len(line)} bytes; a line holds at most {MAX_LINE}")
+    return line
+
+
+def tombstone(size: int) -> dict[str, int]:
+    """What stands in place of a value of so many bytes that a person had removed."""
+    return {REDACTED: size}
+
+
+def told(value: Any) -> Any:
+    """A value with a text in place of each tombstone: whoever reads an event finds a text where a text is due."""
+    if isinstance(value, list):
+        return [told(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if len(value) == 1 and isinstance(value.get(REDACTED), int):
+        return f"[redacted: {value[REDACTED]} bytes]"
+    return {key: told(item) for key, item in value.items()}
+
+
+def lifted(event: dict[str, Any], lifts: Mapping[int, Lift] = LIFTS, version: int = VERSION) -> dict[str, Any]:
+    """The event as version `version` says it, lifted step by step. Files are never rewritten."""
+    for old in range(event["v"], version):
+        event = {**lifts[old](event), "v": old + 1}
+    return event
+
+
 def parse(line: bytes) -> dict[str, Any]:
     """An event from its line (without the newline). Raises BadLine."""
     if line[-18:-10] != _CRC or line[-2:] != b'"}':
@@ -100,7 +139,7 @@ def parse(line: bytes) -> dict[str, Any]:
 def check_known(event: dict[str, Any], where: str) -> None:
     """Refuse what a newer harness wrote: an unknown kind or a higher version."""
     version = event.get("v")
-    if not isinstance(version, int) or version > VERSION:
+    if type(version) is not int or not 1 <= version <= VERSION:
         raise HarnessError(
             f"the journal has format {version}; this harness reads up to {VERSION}",
             "use the harness that wrote it",

@@ -11,6 +11,9 @@ from typing import Any
 from harness.errors import JournalError
 from harness.events import line as lines
 
+REDACTS = b'"what":"redact"'
+"""In every journal from which a value was removed; a text that says so has its quotes escaped."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scan:
@@ -39,14 +42,15 @@ def good_events(raw: bytes, path: Path) -> Iterator[tuple[dict[str, Any], int]]:
     Raises HarnessError for what a newer harness wrote.
     """
     last: dict[str, Any] = {"seq": 0, "epoch": 1, "v": 1}
-    start = 0
+    start, is_redacted = 0, REDACTS in raw
     while (end := raw.find(b"\n", start)) >= 0:
         event = _valid(raw[start:end])
         if event is not None:
             lines.check_known(event, f"{path}:{last['seq'] + 1}")
         if event is None or _misfit(event, last):
             return
-        yield event, end + 1
+        shown = lines.lifted(event)
+        yield {**shown, "data": lines.told(shown["data"])} if is_redacted else shown, end + 1
         last, start = event, end + 1
 
 

@@ -160,3 +160,4 @@ class State:
     end: dict[str, Any] | None = None
     park: dict[str, Any] | None = None
     last_kind: str = ""
+    redacted: bool = False

@@ -18,7 +18,7 @@ IDLE = 100
 def drive_by(run: Run, step: Callable[[Crew], Stop | None]) -> Stop:
     """Take one step after another until the run stops."""
     idle, seq = 0, run.state.seq
-    with Crew(run) as crew:
+    with inbox.watched(run), Crew(run) as crew:
         while True:
             stop = _due(crew) or settle(crew) or step(crew)
             if isinstance(stop, Stop):
@@ -41,6 +41,7 @@ def _due(crew: Crew) -> Stop | None:
 def interrupt(crew: Crew) -> Stop:
     """Start nothing more; let running attempts end (a second signal kills them), then stop."""
     crew.wait()
+    inbox.take(crew.run)  # a second wish, to kill, may have come meanwhile
     if crew.run.world.cancel.level >= 2:
         look(crew)
     return end(crew.run, "interrupted")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.events import seal
+from harness.events.line import at_text
 from harness.events.state import Operation, State
 from harness.graph.fresh import is_fresh
 from harness.loop.run import Run, Stop
@@ -56,10 +57,13 @@ def _unmet(run: Run) -> list[dict[str, Any]]:
     return [{"op": op.n, "name": op.tool, "why": op.verdict or "not decided"} for op in run.state.open_ops.values()]
 
 
-def park(run: Run, stop: str, ops: Sequence[int], hint: str, code: int | None = None) -> Stop:
-    """Append `park`: no process needs to wait from here on."""
+def park(
+    run: Run, stop: str, ops: Sequence[int], hint: str, code: int | None = None, until: float | None = None
+) -> Stop:
+    """Append `park`: no process needs to wait from here on. `until`: when it is due, in epoch seconds."""
     code = CODES[stop] if code is None else code
-    run.append("park", {"stop": stop, "exit": code, "ops": list(ops), "hint": hint})
+    when = {} if until is None else {"until": at_text(until)}
+    run.append("park", {"stop": stop, "exit": code, "ops": list(ops), **when, "hint": hint})
     _seal(run)
     return Stop(stop, code, parked=True)
 

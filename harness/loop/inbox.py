@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,9 @@ from harness.loop.run import Run
 
 SETTLED = {"happened": ("done", "OK"), "did-not-happen": ("not-started", ""), "unknown": ("unknown", "UNKNOWN_OUTCOME")}
 """A person's word → the outcome and the class of the operation's end."""
+CANCEL = "cancel-"
+LOOK = 0.25
+"""Seconds between two looks for a wish to stop."""
 
 
 def waiting_files(folder: Path) -> list[Path]:
@@ -22,6 +28,53 @@ def waiting_files(folder: Path) -> list[Path]:
         return sorted(p for p in (folder / "inbox").iterdir() if p.suffix == ".json" and p.is_file())
     except OSError:
         return []
+
+
+def cancel_level(folder: Path) -> int:
+    """How much somebody else wants the run stopped: 0, 1 (start nothing more) or 2 (kill what runs)."""
+    return max((2 if _is_now(path) else 1 for path in _cancels(folder)), default=0)
+
+
+def _cancels(folder: Path) -> list[Path]:
+    return [path for path in waiting_files(folder) if path.name.startswith(CANCEL)]
+
+
+def _is_now(path: Path) -> bool:
+    try:
+        return json.loads(path.read_bytes()).get("now") is True
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return False
+
+
+def drop_cancels(run: Run) -> None:
+    """A wish to stop was for the owner before: who opens the run again wants it to go on."""
+    for path in _cancels(run.folder):
+        with run.log.guarded("a message cannot be removed from the inbox"):
+            run.world.io.unlink(path)
+
+
+@contextmanager
+def watched(run: Run) -> Iterator[None]:
+    """Heed a wish to stop from another process, whatever the loop waits for meanwhile. A child's comes to its top."""
+    over = threading.Event()
+    if run.depth == 0:
+        threading.Thread(target=_watch, args=(run, over), name=f"inbox-{run.name}", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def _watch(run: Run, over: threading.Event) -> None:
+    while not over.wait(LOOK):
+        _heed(run, cancel_level(run.folder))
+
+
+def _heed(run: Run, level: int) -> None:
+    """Raise the level of the run and of all that run with it; whoever shows them says so."""
+    if level > run.world.cancel.level:
+        run.world.cancel.level = level
+        run.world.cancelled(level)
 
 
 def has_word(folder: Path) -> bool:
@@ -53,6 +106,8 @@ def _take_one(run: Run, path: Path) -> None:
         _words(run, message, n, path.stem)
     elif kind == "settle":
         _settlement(run, message, n, path.stem)
+    elif kind == "cancel":
+        _heed(run, 2 if _is_now(path) else 1)
     else:
         run.note("warning", f"the inbox message {path.name} is of the unknown kind {kind!r} and was dropped.")
 

@@ -17,7 +17,7 @@ def ask_people(run: Run) -> None:
     waiting = inbox.approvals(run) if ask is not None else []
     for position, op in enumerate(waiting, 1):
         assert ask is not None
-        said = ask.approve(shown(run, op, {"n": position, "of": len(waiting)}), lambda: inbox.has_word(run.folder))
+        said = ask.approve(shown(run, op, {"n": position, "of": len(waiting)}), lambda: _is_elsewhere(run))
         if said.verdict == "quit":
             run.world.cancel.level = max(1, run.world.cancel.level)
         if said.verdict not in ("allow", "deny"):
@@ -41,7 +41,7 @@ def park_for_child(crew: Crew) -> Stop | None:
     if crew.run.world.cancel.level or any(child.stop.name == "interrupted" for child in crew.parked.values()):
         return end(crew.run, "interrupted")
     n, child = next(iter(crew.parked.items()))
-    return park(crew.run, child.stop.name, [n], child.hint, child.stop.code)
+    return park(crew.run, child.stop.name, [n], child.hint, child.stop.code, child.until)
 
 
 def ask_question(run: Run) -> Stop | None:
@@ -53,11 +53,16 @@ def ask_question(run: Run) -> Stop | None:
     given = op.arguments.get("options") or ()
     options = json.loads(run.text(given)) if isinstance(given, dict) else [str(option) for option in given]
     if run.world.ask is not None:
-        said = run.world.ask.question(text, options, lambda: inbox.has_word(run.folder))
+        said = run.world.ask.question(text, options, lambda: _is_elsewhere(run))
         if said is not None:
             run.append("user.say", {"text": run.log.fit(said), "by": "user", "answers": n})
             run.log.sync()
             return None
-        if inbox.has_word(run.folder):
+        if _is_elsewhere(run):
             return None
     return park(run, "needs-answer", asking, f"harness answer {run.name} {n} TEXT")
+
+
+def _is_elsewhere(run: Run) -> bool:
+    """Whether the word came from another process, or the whole run was told to stop."""
+    return inbox.has_word(run.folder) or run.world.cancel.level > 0

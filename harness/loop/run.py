@@ -63,7 +63,8 @@ class Ask(Protocol):
 class ChildEnd:
     """How a child run stopped. `output` is its stdout or answer; `error_class` that of its failing step.
 
-    `barred` are tools whose calls left an outcome that stays unknown.
+    `barred` are tools whose calls left an outcome that stays unknown; `until` is when one that waits is due, in epoch
+    seconds.
     """
 
     stop: Stop
@@ -74,6 +75,7 @@ class ChildEnd:
     hint: str = ""
     ms: int = 0
     barred: tuple[str, ...] = ()
+    until: float | None = None
 
 
 @dataclass(slots=True)
@@ -81,7 +83,8 @@ class World:
     """What a run acts through, shared by a run and its children.
 
     `ask` is None where nobody can be asked, `guard` where nothing is confined, `seals` (the folder of the journals'
-    digests) where none are kept.
+    digests) where none are kept. `cancelled` hears the level of a stop that came from another process. `allow_fs` are
+    types of FUSE file systems that the person lets runs live on.
     """
 
     io: IO
@@ -92,6 +95,7 @@ class World:
     delta: Callable[[str], None] = field(default=lambda text: None)
     tell: Callable[[str], None] = field(default=lambda text: None)
     history: Callable[[Sequence[dict[str, Any]], str, int], None] = field(default=lambda events, run, depth: None)
+    cancelled: Callable[[int], None] = field(default=lambda level: None)
     child_receipts: Callable[[Path], State | None] = field(default=lambda folder: None)
     parallel: int = 16
     tool_timeout: float = 60.0
@@ -100,6 +104,7 @@ class World:
     guard: Guard | None = None
     seals: Path | None = None
     runs_dir: Path = field(default=Path(".harness/runs"))
+    allow_fs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

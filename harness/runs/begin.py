@@ -19,12 +19,15 @@ from harness.events.line import to_json
 from harness.events.log import INLINE, INLINE_LARGE, Log, create, open_log
 from harness.executor import has_begun
 from harness.graph.fresh import unmet
+from harness.loop import inbox
 from harness.loop.act import is_harmless
 from harness.loop.run import Run, Toolset, World
 from harness.models import ModelRef, Offer
 from harness.policy.decide import Rules
 from harness.prompt import Frame, Release, Transcript
 from harness.runs.facts import git_state, machine
+from harness.runs.owning import refuse_redacted
+from harness.runs.where import check_place
 from harness.skills import Resolved
 from harness.tools.arguments import usage
 
@@ -79,6 +82,7 @@ def new_log(world: World, name: str, folder: Path | None = None) -> Log:
 def _make_runs_dir(world: World) -> None:
     """`.harness/` with a `.gitignore` of its own, on the first run of a project."""
     base = world.runs_dir
+    check_place(base, world.allow_fs)
     try:
         base.mkdir(parents=True, exist_ok=True, mode=0o700)
         ignore = base.parent / ".gitignore"
@@ -147,15 +151,18 @@ def reopen(
     world: World, project: Path, folder: Path, toolset: Toolset, rules: Rules, by: str, changes: Any = ()
 ) -> Run:
     """Own a run again and append `resume`. Raises BusyError or JournalError."""
+    check_place(folder, world.allow_fs)
     log = open_log(folder, world.io, world.clock)
     start = log.events[0]["data"]
     with ExitStack() as stack:
         stack.callback(log.close)
+        refuse_redacted(log)
         world.seals = seal.ready(world.seals)
         seal.compare(world.seals, log)
         seal.keep(world.seals, log, going_on=True)
         run = Run(log, world, toolset, project, rules, (start.get("parent") or {}).get("depth", 0))
         tidy_attempts(run)
+        inbox.drop_cancels(run)
         run.append("resume", _resume_data(run, by, list(changes)))
         log.beat()
         stack.pop_all()

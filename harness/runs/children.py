@@ -18,6 +18,7 @@ from harness.models import Model, ModelRef
 from harness.policy.budget import narrowed
 from harness.runs.begin import Order, begin, letters, limits_text, pins, reopen, transcript_of
 from harness.runs.kit import file_pin, pipeline_kit, skill_kit, skill_places, tool_pins
+from harness.runs.owning import due_at
 from harness.runs.peek import read_state
 from harness.skills import Skill
 from harness.skills.body import substitute
@@ -180,9 +181,10 @@ def ended(run: Run, stop: Stop) -> ChildEnd:
     end = run.state.end or {}
     output = _text(run.folder, end.get("answer")) if stop.name == "passed" else b""
     hint = (run.state.park or {}).get("hint", "") if stop.parked else ""
+    until = due_at(run.state) if stop.parked else None
     spent, ms = _numbers(spent_of(run.state)), run.state.spent.active_ms
     barred = tuple(sorted(run.state.barred))
-    return ChildEnd(stop, output, error_class_of(end), end.get("error", ""), spent, hint, ms, barred)
+    return ChildEnd(stop, output, error_class_of(end), end.get("error", ""), spent, hint, ms, barred, until)
 
 
 def error_class_of(end: dict[str, Any]) -> str:

@@ -13,6 +13,7 @@ from harness.errors import HarnessError, JournalError
 from harness.events.attempts import is_unknown
 from harness.events.io import IO
 from harness.events.state import Operation, State
+from harness.runs.owning import redacted
 from harness.runs.peek import peek, read_state
 
 What = Literal["approval", "answer", "outcome"]
@@ -59,6 +60,9 @@ def _unknown(state: State) -> list[Operation]:
 def meant(folder: Path, n: int | None, what: What) -> list[Waiting]:
     """Those that a person can mean: the one with the number, or all. Raises HarnessError where nothing waits."""
     peek(folder)
+    state = read_state(folder)
+    if state is not None and state.redacted:
+        raise redacted(folder.name)
     found = [w for w in waiting(folder) if w.what == what and n in (None, w.op.n)]
     if not found:
         named = f"operation {n}" if n is not None else f"run {folder.name}"
@@ -76,16 +80,33 @@ def one(found: list[Waiting]) -> Waiting:
 
 def put(target: Waiting, io: IO, message: dict[str, Any]) -> None:
     """Write a message into the inbox of the run that waits; its owner, or the next one, acts on it."""
-    body = {"by": f"user:{_me()}", **message, "op": target.op.n}
-    path = target.folder / "inbox" / f"{message['kind']}-{secrets.token_hex(8)}.json"
+    send(target.folder, io, {**message, "op": target.op.n})
+
+
+def send(folder: Path, io: IO, message: dict[str, Any]) -> Path:
+    """Write a message into a run's inbox; returns its file. Raises JournalError."""
+    body = {"by": f"user:{me()}", **message}
+    path = folder / "inbox" / f"{message['kind']}-{secrets.token_hex(8)}.json"
     try:
         io.put(path, json.dumps(body).encode())
     except OSError as error:
         what = f"the inbox cannot be written: {(error.strerror or str(error)).lower()}"
         raise JournalError(what, "free the cause, then say it again", str(path.parent)) from error
+    return path
 
 
-def _me() -> str:
+def top_of(folder: Path) -> Path:
+    """The run that a person goes on with: the outermost one that is still there. Raises JournalError."""
+    while parent := peek(folder).get("parent"):
+        above = folder.parent / str(parent["run"])
+        if not above.is_dir():
+            return folder
+        folder = above
+    return folder
+
+
+def me() -> str:
+    """The person's name, as far as this machine knows it."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from collections import Counter
 from pathlib import Path
 
@@ -17,7 +19,8 @@ MIN_PART = 4
 def all_runs(runs_dir: Path) -> list[Path]:
     """Every run's folder, newest first; none where there is no such folder yet. Raises JournalError."""
     try:
-        found = [p for p in runs_dir.iterdir() if _NAME.fullmatch(p.name) and _is_plain(p)]
+        with os.scandir(runs_dir) as entries:
+            found = [runs_dir / entry.name for entry in entries if _NAME.fullmatch(entry.name) and _is_plain(entry)]
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -27,13 +30,14 @@ def all_runs(runs_dir: Path) -> list[Path]:
     return sorted(found, key=lambda p: (_second(p), _began(p) if same[_second(p)] > 1 else ""), reverse=True)
 
 
-def _is_plain(folder: Path) -> bool:
+def _is_plain(folder: os.DirEntry[str]) -> bool:
     """A folder of its own, whose journal, if it is there, is a file: reading anything else could wait for ever."""
-    journal = folder / "events.jsonl"
+    if folder.is_symlink():
+        return False
     try:
-        return not folder.is_symlink() and (journal.is_file() or not journal.exists())
+        return stat.S_ISREG(os.stat(f"{folder.path}/events.jsonl").st_mode)  # noqa: PTH116 - there may be thousands
     except OSError:
-        return True  # whoever reads it says why it cannot be read
+        return True  # none yet; or whoever reads it says why it cannot be read
 
 
 def _second(folder: Path) -> str:

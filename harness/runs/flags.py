@@ -17,7 +17,8 @@ class Options:
     """What a person's flags say of one run.
 
     `model` is (string, where it was said) or None for the automatic choice. `source` says whose the goal or message
-    is: `user` for typed words, `input` for a text from a file or a pipe.
+    is: `user` for typed words, `input` for a text from a file or a pipe. `now` resumes before a run's time, `moved`
+    one whose folder came from another host.
     """
 
     model: tuple[str, str] | None = None
@@ -26,6 +27,8 @@ class Options:
     deny: tuple[str, ...] = ()
     accept_changes: bool = False
     source: str = "user"
+    now: bool = False
+    moved: bool = False
 
     def kept(self) -> dict[str, list[str]]:
         """What of it holds for the whole run, however often it is opened again."""

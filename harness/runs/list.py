@@ -5,24 +5,29 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.events.fold import fold
-from harness.events.line import MAX_LINE, BadLine, at_seconds, parse
-from harness.events.log import follow
-from harness.runs.find import all_runs
+from harness.events.line import MAX_LINE, BadLine, at_seconds, check_known, lifted, parse, told
 
-WITHOUT = ("open", "stopped", "never started", "damaged", "unreadable")
-"""States without an end or a park: owned; its owner is gone; no first event; no journal; no right to read it."""
+LIVE = ("open", "stopped")
+"""Neither ended nor parked: owned; its owner is gone."""
+
+UNTOLD = ("never started", "damaged", "unreadable", "newer")
+"""No first event; no journal; no right to read it; written by a newer harness."""
+
+WITHOUT = (*LIVE, *UNTOLD)
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One run: `stop` is the name of its end or park, or one of WITHOUT."""
+    """One run: `stop` is the name of its end or park, or one of WITHOUT; `parent` the run that began it, `fork` the
+    one it was copied from.
+
+    `until` is when a waiting run is due, in epoch seconds; `problem` why its journal is not read here.
+    """
 
     folder: Path
     skill: str
@@ -32,18 +37,18 @@ class Listed:
     parked: bool
     waiting: tuple[int, ...]
     code: int | None
+    parent: str = ""
+    fork: str = ""
+    until: float | None = None
+    problem: str = ""
 
     @property
     def name(self) -> str:
         return self.folder.name
 
     @property
-    def tools(self) -> frozenset[str]:
-        """The tools it called; reads the whole journal."""
-        try:
-            return frozenset(op.tool for op in fold(follow(self.folder)).ops.values())
-        except (OSError, HarnessError):
-            return frozenset()
+    def has_ended(self) -> bool:
+        return self.code is not None and not self.parked
 
     @property
     def age_s(self) -> float:
@@ -53,42 +58,45 @@ class Listed:
     def shown(self) -> str:
         return f"{self.stop} {' '.join(f'#{n}' for n in self.waiting)}".strip()
 
-    def fits(self, waiting: bool, status: str | None, skill: str | None, tool: str | None) -> bool:
+    def fits(self, waiting: bool, status: str | None, skill: str | None) -> bool:
         """Whether the run passes every filter that was given."""
-        return (
-            (not waiting or self.parked)
-            and status in (None, self.stop)
-            and skill in (None, self.skill)
-            and (tool is None or tool in self.tools)
-        )
+        return (not waiting or self.parked) and status in (None, self.stop) and skill in (None, self.skill)
 
     def as_json(self) -> dict[str, Any]:
         return {
             "run": self.name, "skill": self.skill, "goal": self.goal, "began": self.began, "stop": self.stop,
-            "code": self.code, "waiting": list(self.waiting),
+            "code": self.code, "waiting": list(self.waiting), "until": self.until, "problem": self.problem or None,
         }  # fmt: skip
-
-
-def listed(runs_dir: Path, wanted: Callable[[Path], bool]) -> Iterator[Listed]:
-    """Every run that is wanted, newest first, read one by one."""
-    for folder in all_runs(runs_dir):
-        if wanted(folder):
-            yield read(folder)
 
 
 def read(folder: Path) -> Listed:
     """One run from the two ends of its journal; what cannot be read is told, never raised."""
     first, newest = ends(folder)
-    if first is None or newest is None or first["kind"] != "run.start":
+    if first is None or newest is None:
         return unreadable(folder)
-    start, goal = first["data"], first["data"].get("goal", "")
+    try:
+        for event in (first, newest):
+            check_known(event, "")
+    except HarnessError as error:
+        return replace(unreadable(folder), stop="newer", problem=error.message)
+    return unreadable(folder) if first["kind"] != "run.start" else _listed(folder, lifted(first), lifted(newest))
+
+
+def _listed(folder: Path, first: dict[str, Any], newest: dict[str, Any]) -> Listed:
+    start, goal = first["data"], told(first["data"].get("goal", ""))
     last = newest["data"] if newest["kind"] in ("run.end", "park") else {}
-    stop = last.get("stop") or ("open" if is_owned(folder) else "stopped")
-    parked = newest["kind"] == "park"
+    parked, until = newest["kind"] == "park", last.get("until")
     return Listed(
-        folder, start.get("skill", ""), goal if isinstance(goal, str) else "…", at_seconds(first["at"]), stop, parked,
-        tuple(last.get("ops") or ()) if parked else (), last.get("exit"),
+        folder, start.get("skill", ""), goal if isinstance(goal, str) else "…", at_seconds(first["at"]),
+        last.get("stop") or live(folder), parked, tuple(last.get("ops") or ()) if parked else (), last.get("exit"),
+        (start.get("parent") or {}).get("run", ""), (start.get("fork") or {}).get("run", ""),
+        at_seconds(until) if until else None,
     )  # fmt: skip
+
+
+def live(folder: Path) -> str:
+    """The state of a run that has neither ended nor parked."""
+    return "open" if is_owned(folder) else "stopped"
 
 
 def unreadable(folder: Path) -> Listed:
@@ -108,16 +116,20 @@ def unreadable(folder: Path) -> Listed:
 
 
 def ends(folder: Path) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """The first event and the newest good one, without reading what lies between them."""
+    """The first event and the newest good one, without reading what lies between them.
+
+    An amendment is no state of its own: it may follow the end that it leaves as it is.
+    """
     try:
         with open(folder / "events.jsonl", "rb") as file:
             first = file.readline(MAX_LINE)
-            file.seek(max(len(first), file.seek(0, os.SEEK_END) - MAX_LINE))
+            file.seek(max(len(first), file.seek(0, os.SEEK_END) - 2 * MAX_LINE))
             rest = file.read().split(b"\n")[:-1]
     except OSError:
         return None, None
     events = (_event(piece) for piece in reversed([first.removesuffix(b"\n"), *rest]))
-    return _event(first.removesuffix(b"\n")), next((event for event in events if event is not None), None)
+    newest = (event for event in events if event is not None and event["kind"] != "amend")
+    return _event(first.removesuffix(b"\n")), next(newest, None)
 
 
 def _event(piece: bytes) -> dict[str, Any] | None:

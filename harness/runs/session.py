@@ -43,6 +43,7 @@ from harness.runs.kit import (
     tool_pins,
 )  # fmt: skip
 from harness.runs.narrow import confine, rebased, rebased_words
+from harness.runs.owning import check_resumable, part_of
 from harness.runs.peek import peek
 from harness.skills import Resolved, Skill
 from harness.skills.body import substitute
@@ -217,8 +218,8 @@ def resume(world: World, catalog: Catalog, folder: Path, message: str | None, op
     start = peek(folder)
     state = current_state(folder)
     if start.get("parent"):
-        top = start["parent"]["run"]
-        raise HarnessError(f"{folder.name} is part of the run {top}", f"harness resume {top}")
+        raise part_of(folder, start)
+    check_resumable(world, folder, state, options)
     if state.end is not None and state.end["stop"] == "passed" and message is None:
         raise HarnessError("this run has passed", f"go on with a message: harness resume {folder.name} MESSAGE")
     path = Path(start.get("path") or "")

@@ -180,6 +180,19 @@ def question_text(question: str, options: Sequence[str], columns: int) -> str:
     return "\n".join([*lines, *wrap(f"{hint}; Ctrl-D to answer later", columns, "    ")]) + "\n"
 
 
+def ask_own(question: str, path: str = "/dev/tty") -> bool:
+    """A question of the harness's own, about its own files: only `y` or `yes` is yes."""
+    with asking(path) as terminal:
+        if terminal is None:
+            return False
+        try:
+            terminal.write(f"{escape(question)} y yes · [n] no\n> ")
+            settle(terminal.fd)
+            return (read_line(terminal) or "").lower() in ("y", "yes")
+        except (LostError, OSError, termios.error):
+            return False
+
+
 def ask_question(
     question: str, options: Sequence[str] = (), poll: Poll | None = None, path: str = "/dev/tty"
 ) -> str | None:

@@ -1,0 +1,194 @@
+"""`harness runs prune` and `harness runs redact`: what a person has deleted, and what that does not reach."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.guarding import state_folder
+from harness.cli.options import Globals, globals_of, manual
+from harness.cli.output import confirmed, print_json, say
+from harness.cli.place import place, runs_dir
+from harness.cli.runs import check_status
+from harness.cli.words import since_seconds
+from harness.errors import BusyError, HarnessError, near_text
+from harness.events.clock import Clock
+from harness.events.io import IO
+from harness.runs import prune as pruning
+from harness.runs import redact as redacting
+from harness.runs.cut import Wish
+from harness.runs.deliver import me
+from harness.runs.find import find_run, short_id
+from harness.runs.index import Index, erase
+from harness.runs.list import Listed
+from harness.view.text import plural, size
+
+OLDER, KEEP = "30d", 100
+RELATIVES = ("children", "forks")
+BEYOND = "not reached: files written with -o or exported, wiki pages, backups"
+DryRun = Annotated[bool, typer.Option("-n", "--dry-run", help="only say what would go")]
+
+
+@manual(
+    "harness runs prune -n",
+    "harness runs prune --older 30d --keep 100 --yes",
+    "harness runs prune k3v9 --with children,forks",
+    codes=(0, 2, 3, 5, 75),
+    notes=("Without a choice: --older 30d --keep 100.",),
+)
+def prune(
+    ctx: typer.Context,
+    names: Annotated[list[str] | None, typer.Argument(metavar="[RUN…]", help="these runs")] = None,
+    older: Annotated[str | None, typer.Option("--older", metavar="T", help="begun longer ago: 2h, 30d")] = None,
+    keep: Annotated[int | None, typer.Option("--keep", metavar="N", help="all but the newest so many")] = None,
+    stop: Annotated[str | None, typer.Option("--stop", metavar="S", help="that stopped so: failed, passed")] = None,
+    relatives: Annotated[str | None, typer.Option("--with", metavar="W", help="also: children, forks, or both")] = None,
+    force: Annotated[bool, typer.Option("--force", help="RUNs that have not ended, too")] = False,
+    dry: DryRun = False,
+    yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
+) -> int:
+    """Delete runs that have ended. Those named go without a question; a run that is running never goes."""
+    said = globals_of(ctx)
+    at = place(said)
+    folder = runs_dir(at)
+    if force and not names:
+        raise HarnessError("--force is for runs that are named", "harness runs prune RUN --force")
+    if keep is not None and keep < 0:
+        raise HarnessError(f"--keep {keep} keeps nothing", "give a number of 0 or more")
+    check_status(stop)
+    if not names and older is None and keep is None and stop is None:
+        older, keep = OLDER, KEEP
+    named = tuple(find_run(folder, name, allow_last=False) for name in names or ())
+    age = since_seconds(older) if older is not None else None
+    wish = pruning.Wish(age, keep, stop, named, force, _relatives(relatives))
+    with Index(folder) as index:
+        every = list(index.runs())
+    gone = pruning.chosen(every, wish)
+    left = pruning.leftovers(folder)
+    if dry or not (gone or left):
+        return _told(said, gone, every, len(left), done=False)
+    if gone and not names and not yes and not confirmed(said, _question(gone), "--yes"):
+        return _told(said, [], every, 0, done=False)
+    failed = _swept(left) | _removed(gone, every, force, folder)
+    _told(said, [run for run in gone if run.name not in failed], every, len(left), done=True)
+    for name, why in failed.items():
+        say(said, f"{name} stays: {why}")
+    return 3 if failed else 0
+
+
+def _relatives(text: str | None) -> frozenset[str]:
+    words = (text or "").replace(",", " ").split()
+    for word in words:
+        if word not in RELATIVES:
+            raise HarnessError(f"--with {word} takes nothing along{near_text(word, RELATIVES)}", "children, forks")
+    return frozenset(words)
+
+
+def _question(gone: list[Listed]) -> str:
+    return f"Delete {plural(len(gone), 'run')}, {size(sum(pruning.size_of(run.folder) for run in gone))}?"
+
+
+def _swept(left: list[Path]) -> dict[str, str]:
+    """Delete what an earlier prune left; what stays, and why."""
+    failed = {}
+    for folder in left:
+        try:
+            pruning.empty(folder, IO())
+        except FileNotFoundError:
+            continue  # another prune is at it
+        except OSError as error:
+            failed[folder.name] = (error.strerror or str(error)).lower()
+    return failed
+
+
+def _removed(gone: list[Listed], every: list[Listed], force: bool, folder: Path) -> dict[str, str]:
+    """Delete each run; what stays, and why."""
+    failed = {}
+    for run in gone:
+        try:
+            pruning.remove(run, IO(), state_folder() / "logs", force)
+        except OSError as error:
+            failed[run.name] = f"{(error.strerror or str(error)).lower()}; what is left goes next time"
+        except BusyError as error:
+            failed[run.name] = error.message
+    if not erase(folder, [run.name for run in gone]):
+        failed[str(folder / ".index.sqlite")] = "it cannot be written; delete it"
+    return failed
+
+
+def _told(said: Globals, gone: list[Listed], every: list[Listed], left: int, done: bool) -> int:
+    """Names on stdout; on stderr what was done and what it does not reach."""
+    behind = pruning.left_behind(every, gone)
+    if said.json:
+        print_json({"pruned": [run.name for run in gone], "done": done, "leftovers": left, "left_behind": behind})
+        return 0
+    for run in gone:
+        typer.echo(run.name)
+    if not gone and not left:
+        say(said, "nothing was deleted; no run fits" if not done else "nothing was deleted")
+    elif left:
+        say(said, f"{plural(left, 'leftover')} of an earlier prune {'went' if done else 'would go'}, too")
+    if behind:
+        say(said, f"these belonged to them and stay: {' '.join(map(short_id, behind))}; --with children,forks")
+    if gone:
+        say(said, BEYOND)
+    return 0
+
+
+@manual(
+    'harness runs redact k3v9 --text "Anna Berg" --why "asked to be forgotten"',
+    'harness runs redact k3v9 --seq 12 --why "holds a password"',
+    codes=(0, 2, 3, 75),
+)
+def redact(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="RUN", help="its folder, or a part of its id")],
+    why: Annotated[str | None, typer.Option("--why", metavar="TEXT", help="the reason, kept in the journal")] = None,
+    blob: Annotated[str | None, typer.Option("--blob", metavar="SHA", help="this value, wherever it is named")] = None,
+    seq: Annotated[int | None, typer.Option("--seq", metavar="N", help="the values of this event")] = None,
+    text: Annotated[str | None, typer.Option("--text", metavar="T", help="every value that holds this text")] = None,
+    dry: DryRun = False,
+) -> int:
+    """Take something out of a run that has ended or waits. It can be shown afterwards, and not resumed."""
+    said = globals_of(ctx)
+    if [blob, seq, text].count(None) != 2:
+        raise HarnessError("one thing goes at a time", "give one of --blob SHA, --seq N, --text T")
+    if not (why or "").strip():
+        raise HarnessError("the reason is missing", "give it: --why TEXT")
+    at = place(said)
+    folder, wish = find_run(runs_dir(at), name, allow_last=False), Wish(blob, seq, text)
+    by, seals = f"user:{me()}", state_folder() / "logs"
+    taken = redacting.redact(folder, wish, str(why), by, IO(), Clock(), seals, dry)
+    if not dry and not erase(runs_dir(at), [folder.name]):
+        raise HarnessError("the index cannot be written", f"delete {runs_dir(at) / '.index.sqlite'}", code=3)
+    others = redacting.also_holding(_family(runs_dir(at), folder), wish)
+    if said.json:
+        print_json({"run": folder.name, "done": not dry, "events": taken.seqs, "values": taken.values,
+                    "files": taken.files, "left": taken.left, "also": others})  # fmt: skip
+        return 0
+    _say_taken(said, folder, taken, others, dry)
+    return 0
+
+
+def _say_taken(said: Globals, folder: Path, taken: redacting.Taken, others: list[str], dry: bool) -> None:
+    typer.echo(folder.name)
+    events = " ".join(map(str, taken.seqs)) or "none"
+    head = "would go" if dry else "gone"
+    say(said, f"{head}: {plural(taken.values, 'value')} (events {events}), {plural(len(taken.files), 'file')}")
+    if taken.left:
+        say(said, f"as a name or a word of the format it stays in the events {' '.join(map(str, taken.left))}")
+    for other in others:
+        say(said, f"not reached: the run {other} holds it, too: harness runs redact {short_id(other)} …")
+    say(said, BEYOND)
+
+
+def _family(runs: Path, folder: Path) -> list[Path]:
+    """The runs that may hold the same: those it began or was begun by, and its copies."""
+    with Index(runs) as index:
+        every = {run.name: run for run in index.runs()}
+    names, edges = {folder.name}, [(run.name, other) for run in every.values() for other in (run.parent, run.fork)]
+    while more := {n for pair in edges for n in pair if n in every and names & set(pair)} - names:
+        names |= more
+    return [every[one].folder for one in sorted(names - {folder.name})]
