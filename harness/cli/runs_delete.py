@@ -23,6 +23,7 @@ from harness.runs.deliver import me
 from harness.runs.find import find_run, short_id
 from harness.runs.index import Index, erase
 from harness.runs.list import Listed
+from harness.runs.tree import empty, size_of
 from harness.view.text import plural, size
 
 OLDER, KEEP = "30d", 100
@@ -87,7 +88,7 @@ def _relatives(text: str | None) -> frozenset[str]:
 
 
 def _question(gone: list[Listed]) -> str:
-    return f"Delete {plural(len(gone), 'run')}, {size(sum(pruning.size_of(run.folder) for run in gone))}?"
+    return f"Delete {plural(len(gone), 'run')}, {size(sum(size_of(run.folder) for run in gone))}?"
 
 
 def _swept(left: list[Path]) -> dict[str, str]:
@@ -95,7 +96,7 @@ def _swept(left: list[Path]) -> dict[str, str]:
     failed = {}
     for folder in left:
         try:
-            pruning.empty(folder, IO())
+            empty(folder, IO())
         except FileNotFoundError:
             continue  # another prune is at it
         except OSError as error:

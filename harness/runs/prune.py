@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +16,9 @@ from harness.events.attempts import is_unknown
 from harness.runs.find import short_id
 from harness.runs.list import Listed, is_owned, read
 from harness.runs.peek import read_state
+from harness.runs.tree import empty
 
 TRASH = ".trash-"
-OPEN = 0o700
 GOES = "never started"
 """The one state beside an end in which nothing is lost with a run."""
 
@@ -121,16 +120,6 @@ def left_behind(runs: Sequence[Listed], gone: Sequence[Listed]) -> list[str]:
     return [run.name for run in runs if run.name not in names and (run.parent in names or run.fork in names)]
 
 
-def size_of(folder: Path) -> int:
-    """Bytes of all files of a run."""
-    total = 0
-    for base, _, files in os.walk(folder):
-        for name in files:
-            with suppress(OSError):
-                total += os.lstat(os.path.join(base, name)).st_size
-    return total
-
-
 def remove(run: Listed, io: IO, seals: Path, force: bool) -> None:
     """Take a run away: first its name, then its files. Raises BusyError where somebody owns it, OSError."""
     fd = lock.take(run.folder, io, wait=0.0)
@@ -158,29 +147,3 @@ def leftovers(runs_dir: Path) -> list[Path]:
         return sorted(path for path in runs_dir.glob(f"{TRASH}*") if path.is_dir() and not path.is_symlink())
     except OSError:
         return []
-
-
-def empty(folder: Path, io: IO) -> None:
-    """Delete a folder with all that is in it; links are not followed, the lock goes last. Raises OSError."""
-    open_up(folder, io)
-    for base, folders, files in os.walk(folder, topdown=False):
-        for path in _paths(base, folders):
-            (io.unlink if path.is_symlink() else io.rmdir)(path)
-        for path in _paths(base, files):
-            if path != folder / "lock":
-                io.unlink(path)
-    with suppress(FileNotFoundError):
-        io.unlink(folder / "lock")
-    io.rmdir(folder)
-
-
-def open_up(folder: Path, io: IO) -> None:
-    """A tool may have left folders that nothing can be deleted from."""
-    for base, folders, _ in os.walk(folder):
-        for path in _paths(base, folders):
-            if not path.is_symlink() and stat.S_IMODE(path.stat().st_mode) & OPEN != OPEN:
-                io.chmod(path, OPEN)
-
-
-def _paths(base: str, names: Iterable[str]) -> list[Path]:
-    return [Path(base) / name for name in names]

@@ -20,7 +20,7 @@ from harness.events.log import Log, open_log
 from harness.events.scan import blob_names
 from harness.events.state import State
 from harness.runs.cut import Cut, Wish, holds_any, holds_bytes, needles_of, spellings
-from harness.runs.prune import empty, open_up
+from harness.runs.tree import empty, entries, open_up
 
 MIN_SHA = 8
 KEPT = ("events.jsonl", "lock", "blobs", "ops", "inbox")
@@ -187,21 +187,24 @@ def _is_one_of(path: Path, held: set[bytes]) -> bool:
 
 def _plain_files(folder: Path) -> Iterator[Path]:
     """Every file below a run but its journal, its lock and the blobs, which the journal accounts for."""
-    for base, folders, files in os.walk(folder):
-        if Path(base) == folder:
-            folders[:] = [name for name in folders if name != "blobs"]
-            files = [name for name in files if name not in ("events.jsonl", "lock")]
-        yield from (Path(base) / name for name in files)
+    for entry in entries(folder, []):
+        path = Path(entry.path)
+        top = path.relative_to(folder).parts[0]
+        if top not in ("events.jsonl", "lock", "blobs") and entry.is_file(follow_symlinks=False):
+            yield path
 
 
 def _holding(folder: Path, needles: list[bytes]) -> Iterator[Path]:
     """Every file, link or folder below a run that holds one of the needles, in its bytes or in its name."""
-    for base, folders, files in os.walk(folder):
-        for name in (*folders, *files):
-            path = Path(base) / name
-            is_kept = path.parent == folder and name in KEPT
-            if not is_kept and (_names(path, needles) or (name in files and holds_bytes(path, needles))):
-                yield path
+    lost: list[Path] = []
+    for entry in entries(folder, lost):
+        path = Path(entry.path)
+        if path.parent == folder and entry.name in KEPT:
+            continue
+        is_file = entry.is_file(follow_symlinks=False)
+        if _names(path, needles) or (is_file and holds_bytes(path, needles)):
+            yield path
+    yield from lost  # they may
 
 
 def _names(path: Path, needles: list[bytes]) -> bool:

@@ -47,13 +47,16 @@ def refused(kind: str, allowed: Sequence[str]) -> str | None:
     return None
 
 
-def check_place(folder: Path, allowed: Sequence[str]) -> None:
-    """Raises HarnessError (exit 2) where the folder, which need not exist yet, is on a file system of no use."""
+def check_place(folder: Path, allowed: Sequence[str], mounts: Path = MOUNTS) -> None:
+    """Raises HarnessError (exit 2) where the folder, which need not exist yet, is on a file system of no use.
+
+    Where the system has no such table of mounts nothing is refused.
+    """
     try:
-        mounts = MOUNTS.read_bytes().decode("utf-8", "replace")
+        table = mounts.read_bytes().decode("utf-8", "replace")
     except OSError:
         return
-    kind = file_system(mounts, os.path.realpath(folder))
+    kind = file_system(table, os.path.realpath(folder))
     fix = refused(kind, allowed)
     if fix is not None:
         what = f"runs cannot be kept on a file system of the type {kind}: its locks may hold nobody off"

@@ -1,0 +1,227 @@
+"""Deleting runs: ended ones go, whole; live ones never; others only by name and by force (case 42)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from harness.errors import BusyError, HarnessError
+from harness.events.io import IO
+from harness.events.lock import take
+from harness.runs.index import NAME, Index
+from harness.runs.list import Listed, read
+from harness.runs.prune import TRASH, Wish, chosen, leftovers, remove
+from harness.runs.tree import empty
+from tests.command import COMMAND, AtTerminal, events, harness, home_of, newest, start, waits
+from tests.past_runs import DAY, ENDED, PARKED, Killed, killed_at, past_run
+from tests.run_files import add_pipeline, add_skill, calls, finish, make_project, script
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return make_project(tmp_path / "p")
+
+
+def begun(project: Path, *replies: object, skill: str = "work") -> Path:
+    harness("run", skill, "a secret goal", "-m", script(project, *replies), cwd=project)  # type: ignore[arg-type]
+    return newest(project)
+
+
+def prune(project: Path, *words: str) -> tuple[int, list[str], str]:
+    done = harness("runs", "prune", *words, cwd=project)
+    return done.returncode, done.stdout.splitlines(), done.stderr
+
+
+def names(runs: Path, wish: Wish) -> list[str]:
+    with Index(runs) as index:
+        return [run.name for run in chosen(list(index.runs()), wish)]
+
+
+def test_case_42_an_ended_run_goes_with_all_that_is_known_of_it(project: Path) -> None:
+    run = begun(project, calls(["look"]), finish("x"))
+    seal = home_of(project) / ".local/state/harness/logs" / f"{run.name}.sha256"
+    assert seal.exists()
+    code, gone, said = prune(project, run.name)
+    assert (code, gone) == (0, [run.name]) and "backups" in said
+    assert not run.exists() and not seal.exists() and not list(run.parent.glob(".trash*"))
+    assert b"a secret goal" not in (run.parent / NAME).read_bytes()
+
+
+def test_case_42_a_live_run_never_goes(project: Path) -> None:
+    process = start("run", "work", "x", "-m", script(project, calls(["slow", "--x", "60"])), cwd=project)
+    try:
+        run = waits(lambda: newest(project) if events(newest(project), "tool.start") else None)
+        for words in ((), ("--force",)):
+            code, gone, said = prune(project, run.name, *words)
+            assert code == 75 and not gone and "is running, pid" in said and "harness stop" in said
+        assert prune(project, "--older", "0s", "--yes")[:2] == (0, []) and run.exists()
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    code, _, said = prune(project, run.name)
+    assert code == 2 and "stopped" in said and "--force" in said
+    assert prune(project, run.name, "--force")[0] == 0 and not run.exists()
+
+
+def test_case_42_a_parked_run_goes_only_by_name_and_force_or_once_it_was_stopped(project: Path) -> None:
+    run = begun(project, calls(["act"]), finish("x"))
+    assert prune(project, "--older", "0s", "--yes")[1] == []
+    code, gone, said = prune(project, run.name)
+    assert code == 2 and not gone and "needs-approval #1" in said and run.exists()
+    assert harness("stop", run.name, cwd=project).returncode == 0
+    assert prune(project, "--older", "0s", "--yes")[1] == [run.name]
+
+
+def test_an_ended_run_with_an_unknown_outcome_is_kept_for_whoever_settles_it(project: Path) -> None:
+    harness("run", "work", "x", "-m", script(project, calls(["late"])), "--allow", "late", cwd=project)
+    run = newest(project)
+    assert harness("stop", run.name, cwd=project).returncode == 0
+    assert prune(project, "--older", "0s", "--yes")[1] == []
+    assert "nobody knows" in prune(project, run.name)[2]
+    assert prune(project, run.name, "--force")[0] == 0
+
+
+@pytest.mark.parametrize("number", range(19))
+def test_case_42_killed_half_way_the_rest_goes_next_time(tmp_path: Path, number: int) -> None:
+    runs, seals = tmp_path / "runs", tmp_path / "seals"
+    folder = past_run(runs, 1, ENDED)
+    (folder / "ops/1/1/work").mkdir(parents=True)
+    (folder / "ops/1/1/work/note").write_text("x")
+    try:
+        remove(read(folder), killed_at(number), seals, force=False)
+    except Killed:
+        whole = folder.exists() and len(list(folder.rglob("*"))) == 9
+        assert whole != bool(leftovers(runs))  # either all of it under its name, or what is left as trash
+    if folder.exists():
+        remove(read(folder), IO(), seals, force=False)
+    for left in leftovers(runs):
+        empty(left, IO())
+    assert list(runs.iterdir()) == []
+
+
+def test_case_42_the_command_sweeps_what_a_killed_one_left(project: Path) -> None:
+    left = project / ".harness/runs" / f"{TRASH}20260101T000000-x-aaaaaaaa"
+    (left / "ops").mkdir(parents=True)
+    assert prune(project, "-n")[2].startswith("1 leftover of an earlier prune would go") and left.exists()
+    assert prune(project)[0] == 0 and not left.exists()
+
+
+def test_what_a_tool_left_locked_goes_and_what_it_linked_to_stays(tmp_path: Path) -> None:
+    folder, outside = past_run(tmp_path / "runs", 1, ENDED), tmp_path / "outside"
+    outside.mkdir(mode=0o755)
+    (outside / "kept").write_text("x")
+    deep = folder / "ops/1/1/work/deep"
+    deep.mkdir(parents=True)
+    (deep / "file").write_text("x")
+    (deep / "folder").symlink_to(outside)
+    (deep / "link").symlink_to(outside / "kept")
+    deep.chmod(0o000)
+    remove(read(folder), IO(), tmp_path / "seals", force=False)
+    assert not folder.exists() and (outside / "kept").read_text() == "x"
+    assert outside.stat().st_mode & 0o777 == 0o755
+
+
+def test_what_lies_deeper_than_a_path_can_be_long_goes_too(tmp_path: Path) -> None:
+    folder = past_run(tmp_path / "runs", 1, ENDED)
+    at = Path.cwd()
+    try:
+        os.chdir(folder / "ops")
+        for _ in range(1500):
+            Path("deeper").mkdir()
+            os.chdir("deeper")
+        Path("file").write_text("x")
+    finally:
+        os.chdir(at)
+    remove(read(folder), IO(), tmp_path / "seals", force=False)
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_filters_choose_by_age_number_and_stop(tmp_path: Path) -> None:
+    old = past_run(tmp_path, 1, ENDED, age=40 * DAY)
+    failed = past_run(tmp_path, 2, ENDED | {"stop": "failed", "exit": 1}, age=35 * DAY)
+    past_run(tmp_path, 3, PARKED, "park", age=50 * DAY)
+    recent = past_run(tmp_path, 4, ENDED, age=1 * DAY)
+    never = tmp_path / "20200101T000000-none-aaaaaaaa"
+    never.mkdir()
+    aged = read(old).age_s - 39.5 * DAY
+    assert names(tmp_path, Wish()) == [recent.name, failed.name, old.name, never.name]
+    assert names(tmp_path, Wish(older=aged + 20 * DAY)) == [failed.name, old.name, never.name]
+    assert names(tmp_path, Wish(keep=2)) == [old.name, never.name]
+    assert names(tmp_path, Wish(stop="failed")) == [failed.name]
+    assert names(tmp_path, Wish(older=aged + 37 * DAY, keep=1, stop="passed")) == [old.name]
+    assert names(tmp_path, Wish(named=(recent, old), keep=1)) == [old.name]
+
+
+def test_children_and_forks_go_along_only_if_asked(tmp_path: Path) -> None:
+    top = past_run(tmp_path, 1, ENDED)
+    child = past_run(tmp_path, 2, ENDED, parent={"run": top.name, "op": 1, "depth": 1})
+    below = past_run(tmp_path, 3, ENDED, parent={"run": child.name, "op": 1, "depth": 2})
+    fork = past_run(tmp_path, 4, ENDED, fork={"run": top.name, "seq": 2})
+    assert set(names(tmp_path, Wish())) == {top.name, fork.name}
+    assert names(tmp_path, Wish(named=(top,))) == [top.name]
+    assert names(tmp_path, Wish(named=(top,), relatives=frozenset({"children"}))) == [below.name, child.name, top.name]
+    both = frozenset({"children", "forks"})
+    assert set(names(tmp_path, Wish(named=(top,), relatives=both))) == {top.name, child.name, below.name, fork.name}
+    with pytest.raises(HarnessError, match=f"part of the run {top.name}"):
+        names(tmp_path, Wish(named=(child,)))
+    assert names(tmp_path, Wish(named=(child,), force=True)) == [child.name]
+
+
+def test_a_family_stays_together_while_one_of_it_may_not_go(tmp_path: Path) -> None:
+    top = past_run(tmp_path, 1, ENDED)
+    past_run(tmp_path, 2, PARKED, "park", fork={"run": top.name, "seq": 2})
+    assert names(tmp_path, Wish(relatives=frozenset({"forks"}))) == []
+
+
+def test_a_run_that_was_gone_on_with_meanwhile_stays(tmp_path: Path) -> None:
+    folder = past_run(tmp_path, 1, ENDED)
+    listed: Listed = read(folder)
+    held = take(folder, IO(), 0.0)
+    with pytest.raises(BusyError):
+        remove(listed, IO(), tmp_path, force=False)
+    os.close(held)
+    other = past_run(tmp_path, 2)
+    with pytest.raises(BusyError, match="gone on with"):
+        remove(read(other), IO(), tmp_path, force=False)
+    assert folder.exists() and other.exists()
+
+
+def test_children_left_behind_are_named_and_are_runs_of_their_own_then(project: Path) -> None:
+    add_pipeline(project, "both", "  a: {run: [look]}\n")
+    add_skill(project, "joint", "both")
+    run = begun(project, calls(["both"]), finish("x"), skill="joint")
+    [child] = [path for path in run.parent.glob("2*") if path != run]
+    code, gone, said = prune(project, run.name)
+    assert (code, gone) == (0, [run.name]) and child.name[-8:] in said and "--with children" in said
+    assert "both" in harness("runs", cwd=project).stdout
+    done = harness("resume", child.name, cwd=project)
+    assert done.returncode == 2 and "which is gone" in done.stderr
+    assert prune(project, "--older", "0s", "--yes")[1] == [child.name]
+
+
+def test_it_asks_before_it_chooses_by_itself_and_says_the_flag_where_nobody_is(project: Path) -> None:
+    run = begun(project, calls(["look"]), finish("x"))
+    code, gone, said = prune(project, "--older", "0s")
+    assert code == 5 and not gone and "Delete 1 run" in said and "--yes" in said and run.exists()
+    for answer, left in (("\r", True), ("y\r", False)):
+        terminal = AtTerminal(*COMMAND, "runs", "prune", "--older", "0s", cwd=project)
+        terminal.until("[n] no")
+        terminal.keys(answer)
+        code, seen = terminal.end()
+        assert code == 0 and run.exists() == left, seen
+
+
+def test_dry_run_default_choice_json_and_bad_words(project: Path) -> None:
+    run = begun(project, calls(["look"]), finish("x"))
+    assert prune(project)[:2] == (0, []) and "no run fits" in prune(project)[2]
+    assert prune(project, "--older", "0s", "-n")[:2] == (0, [run.name]) and run.exists()
+    body = json.loads(harness("runs", "prune", run.name, "--json", cwd=project).stdout)
+    assert body == {"pruned": [run.name], "done": True, "leftovers": 0, "left_behind": []} and not run.exists()
+    wrong = (("--with", "childs"), ("--stop", "pased"), ("--older", "x"), ("--keep", "-1"), ("--force",), ("last",))
+    for words in wrong:
+        code, _, said = prune(project, *words)
+        assert code == 2 and "fix:" in said, words
