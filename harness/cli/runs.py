@@ -59,11 +59,12 @@ def newest(
 
     found: list[Listed] = []
     with Index(folder) as index:
+        called = index.callers(tool) if tool is not None else None
         for run in index.runs():
             if window is not None and run.age_s > window:
                 break
             wanted = index.is_top(run) and run.fits(waiting, status, skill)
-            if wanted and (tool is None or tool in index.tools(run)):
+            if wanted and (called is None or called(run)):
                 found.append(run)
             if len(found) == last:
                 break

@@ -20,14 +20,16 @@ def all_runs(runs_dir: Path) -> list[Path]:
     """Every run's folder, newest first; none where there is no such folder yet. Raises JournalError."""
     try:
         with os.scandir(runs_dir) as entries:
-            found = [runs_dir / entry.name for entry in entries if _NAME.fullmatch(entry.name) and _is_plain(entry)]
+            found = [entry.name for entry in entries if _NAME.fullmatch(entry.name) and _is_plain(entry)]
     except FileNotFoundError:
         return []
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise JournalError(f"runs cannot be read: {reason}", "make the folder readable", str(runs_dir)) from error
-    same = Counter(_second(p) for p in found)
-    return sorted(found, key=lambda p: (_second(p), _began(p) if same[_second(p)] > 1 else ""), reverse=True)
+    same = Counter(map(_second, found))
+    began = {name: _began(runs_dir / name) for name in found if same[_second(name)] > 1}
+    found.sort(key=lambda name: (_second(name), began.get(name, "")), reverse=True)
+    return [runs_dir / name for name in found]
 
 
 def _is_plain(folder: os.DirEntry[str]) -> bool:
@@ -40,8 +42,8 @@ def _is_plain(folder: os.DirEntry[str]) -> bool:
         return True  # none yet; or whoever reads it says why it cannot be read
 
 
-def _second(folder: Path) -> str:
-    return folder.name.split("-", 1)[0]
+def _second(name: str) -> str:
+    return name.split("-", 1)[0]
 
 
 def _began(folder: Path) -> str:

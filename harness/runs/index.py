@@ -10,7 +10,7 @@ import json
 import os
 import sqlite3
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ TABLES = f"""
 CREATE TABLE runs(name TEXT PRIMARY KEY, mark TEXT, skill TEXT, goal TEXT, began REAL, stop TEXT, parked INTEGER,
   waiting TEXT, code INTEGER, parent TEXT, fork TEXT, until REAL) WITHOUT ROWID;
 CREATE TABLE ops(run TEXT, n INTEGER, tool TEXT, verb TEXT, class TEXT, PRIMARY KEY(run, n)) WITHOUT ROWID;
+CREATE INDEX callers ON ops(tool, run);
 PRAGMA user_version = {VERSION};
 """
 Rows = list[tuple[str, int, str, str, str]]
@@ -48,7 +49,7 @@ class Index:
     def __init__(self, runs_dir: Path) -> None:
         self.runs_dir = runs_dir
         self._db = _opened(runs_dir / NAME)
-        self._marks: dict[str, str] = dict(self._ask("SELECT name, mark FROM runs"))
+        self._rows = {row[0]: row for row in self._ask("SELECT * FROM runs")}
         self._read: dict[str, tuple[str, Listed]] = {}
         self._names: frozenset[str] = frozenset()
         self._ops: dict[str, Rows] = {}
@@ -63,7 +64,7 @@ class Index:
         """Every run, newest first, looked at one by one. Raises JournalError where the folder cannot be read."""
         folders = all_runs(self.runs_dir)
         self._names = frozenset(folder.name for folder in folders)
-        self._forget(self._marks.keys() - self._names)
+        self._forget(self._rows.keys() - self._names)
         return map(self.run, folders)
 
     def is_top(self, run: Listed) -> bool:
@@ -72,25 +73,25 @@ class Index:
 
     def run(self, folder: Path) -> Listed:
         """One run: as it is kept, if its journal is the same still; otherwise from the journal."""
-        mark = _mark(folder)
-        if mark and self._marks.get(folder.name) == mark and (known := self._known(folder)) is not None:
-            return known
+        mark, row = _mark(folder), self._rows.get(folder.name)
+        if mark and row is not None and row[1] == mark:
+            with suppress(TypeError, ValueError):
+                return _listed(folder, row)
         found = read(folder)
         if mark and found.stop not in ("open", *UNTOLD):
             self._read[folder.name] = (mark, found)
         return found
 
-    def _known(self, folder: Path) -> Listed | None:
-        for row in self._ask("SELECT * FROM runs WHERE name = ?", folder.name):
-            with suppress(TypeError, ValueError):
-                return _listed(folder, row)
-        return None
+    def callers(self, tool: str) -> Callable[[Listed], bool]:
+        """Whether a run called this tool."""
+        kept = {str(row[0]) for row in self._ask("SELECT DISTINCT run FROM ops WHERE tool = ?", tool)}
 
-    def tools(self, run: Listed) -> frozenset[str]:
-        """The tools that a run called."""
-        if run.name in self._marks and run.name not in self._read and run.stop != "open":
-            return frozenset(str(row[0]) for row in self._ask("SELECT tool FROM ops WHERE run = ?", run.name))
-        return frozenset(row[2] for row in self._ops_of(run.folder))
+        def called(run: Listed) -> bool:
+            if run.name in self._rows and run.name not in self._read and run.stop != "open":
+                return run.name in kept
+            return any(row[2] == tool for row in self._ops_of(run.folder))
+
+        return called
 
     def _ops_of(self, folder: Path) -> Rows:
         if folder.name not in self._ops:
@@ -110,7 +111,7 @@ class Index:
     def _give_up(self, error: Exception) -> None:
         if self._db is not None:
             self._db.close()
-        self._db, self._marks = None, {}
+        self._db, self._rows = None, {}
         if _is_corrupt(error):
             _remove(self.runs_dir / NAME)
 
@@ -247,8 +248,8 @@ def _listed(folder: Path, row: tuple[Any, ...]) -> Listed:
     _, _, skill, goal, began, stop, parked, waiting, code, parent, fork, until = row
     return Listed(
         folder, str(skill), str(goal), float(began), str(stop) or live(folder), bool(parked),
-        tuple(map(int, json.loads(waiting))), None if code is None else int(code), str(parent), str(fork),
-        None if until is None else float(until),
+        () if waiting == "[]" else tuple(map(int, json.loads(waiting))), None if code is None else int(code),
+        str(parent), str(fork), None if until is None else float(until),
     )  # fmt: skip
 
 
