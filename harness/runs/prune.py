@@ -10,9 +10,9 @@ from pathlib import Path
 
 from harness.errors import BusyError, HarnessError
 from harness.events import lock
+from harness.events.attempts import is_unknown
 from harness.events.io import IO
 from harness.events.seal import seal_path
-from harness.events.attempts import is_unknown
 from harness.runs.find import short_id
 from harness.runs.list import Listed, is_owned, read
 from harness.runs.peek import read_state
