@@ -7,7 +7,6 @@ Goals, at 10,000 runs, in the process that runs `harness runs`: the newest 20 â‰
 from __future__ import annotations
 
 import os
-import statistics
 import sys
 import tempfile
 import time
@@ -19,11 +18,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from harness.cli.runs import newest
 from harness.events.line import at_text, frame
 from harness.runs.index import NAME
+from tests.bench.bench_journal import best
 from tests.journal_lines import RUN
 
 COUNT = 10_000
 BEGAN = 1_796_039_123
-ROUNDS = 5
 GOALS = {"newest 20": 5.0, "--waiting": 10.0, "--tool": 10.0, "--skill, none fits": 10.0}
 
 
@@ -53,15 +52,6 @@ def look(runs: Path) -> int:
         return sum(os.stat(f"{entry.path}/events.jsonl").st_size for entry in entries if entry.is_dir())  # noqa: PTH116
 
 
-def median(work: Callable[[], object]) -> float:
-    found = []
-    for _ in range(ROUNDS):
-        began = time.perf_counter()
-        work()
-        found.append(time.perf_counter() - began)
-    return statistics.median(found)
-
-
 def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else COUNT
     with tempfile.TemporaryDirectory() as at:
@@ -70,7 +60,7 @@ def main() -> None:
         cold = time.perf_counter()
         newest(runs, True, None, None, None, None, count)
         cold = time.perf_counter() - cold
-        yard = median(lambda: look(runs))
+        yard = best(lambda: look(runs))
         works: dict[str, Callable[[], object]] = {
             "newest 20": lambda: newest(runs, False, None, None, None, None, 20),
             "--waiting": lambda: newest(runs, True, None, None, None, None, count),
@@ -80,7 +70,7 @@ def main() -> None:
         print(f"{count} runs; listing and stat {yard * 1000:.1f} ms; index {(runs / NAME).stat().st_size / 1e6:.1f} MB")
         print(f"{'first list, index made':<24}{cold * 1000:>9.1f} ms{cold / yard:>8.1f}x")
         for name, work in works.items():
-            took = median(work)
+            took = best(work)
             print(f"{name:<24}{took * 1000:>9.1f} ms{took / yard:>8.1f}x  goal {GOALS[name]:g}x")
 
 
