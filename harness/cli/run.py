@@ -24,6 +24,9 @@ Out = Annotated[str | None, typer.Option("-o", metavar="FILE", help="put the acc
 Allow = Annotated[list[str] | None, typer.Option("--allow", metavar="CALL", help="allow 'TOOL --opt=value' this run")]
 Deny = Annotated[list[str] | None, typer.Option("--deny", metavar="TOOL", help="deny a tool in this run")]
 Sandbox = Annotated[str | None, typer.Option("--sandbox", metavar="LEVEL", help="at least: landlock or full")]
+Sets = Annotated[
+    list[str] | None, typer.Option("--set", metavar="STAGE.PARAM=V", help="another argument of a pipeline's stage")
+]
 CODES = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 75, 124, 130)
 
 
@@ -61,6 +64,7 @@ def run(
     "harness resume last",
     "harness resume k3v9 look at the other pod too",
     "harness resume k3v9 -b turns=40",
+    "harness resume k3v9 --set clusters.capacity=51000",
     codes=CODES,
     streams=True,
 )
@@ -77,6 +81,7 @@ def resume(
     accept: Annotated[bool, typer.Option("--accept-changes", help="go on though skill or tools changed")] = False,
     now: Annotated[bool, typer.Option("--now", help="before the time it waits for")] = False,
     moved: Annotated[bool, typer.Option("--moved", help="its folder came here from another host")] = False,
+    sets: Sets = None,
     sandbox: Sandbox = None,
 ) -> int:
     """Go on with a run from its journal: what has ended is not done again."""
@@ -85,7 +90,8 @@ def resume(
     at = place(said)
     folder = find_run(runs_dir(at), name)
     options = options_of(said, model, budget, allow or (), deny or (), at, accept, words)
-    options = replace(options if model else options.without_model(), now=now, moved=moved)
+    said_so = {"now": now, "moved": moved, "sets": tuple(sets or ())}
+    options = replace(options if model else options.without_model(), **said_so)
     text = words.text if words else None
     begin = partial(resume_session, catalog=catalog(at), folder=folder, message=text, options=options)
     return drive(said, at, begin, out, sandbox)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from harness.events.amend import amend, inherit, is_seam
 from harness.events.line import at_seconds
 from harness.events.receipt import argv_of, file_receipt, pinned_mark, slot_of
 from harness.events.spending import add_child, count_call, lose_reserved, pass_time, settle_request
@@ -37,10 +38,13 @@ def apply(state: State, event: Event) -> None:
     state.seq, state.epoch, state.at = event["seq"], event["epoch"], at
     _APPLY[kind](state, data, event.get("op", 0))
     state.last_kind = kind
+    if is_seam(state):
+        lose_reserved(state)
+        inherit(state)
 
 
 def _run_start(state: State, data: dict[str, Any], _: int) -> None:
-    state.start, state.status = data, "open"
+    state.start, state.status, state.git = data, "open", data.get("git")
     state.budget, state.inputs = dict(data.get("budget") or {}), dict(data.get("inputs") or {})
     state.model = (data.get("model") or {}).get("ref", "")
     state.boot = _boot(data)
@@ -238,24 +242,14 @@ def _resume(state: State, data: dict[str, Any], _: int) -> None:
     if data.get("now"):
         for op in state.open_ops.values():
             op.rest_until = None
+    state.since_resume, state.git = state.next_op, data.get("git")
     for change in data.get("changes") or ():
         state.stale.update(state.by_tool.get(str(change.get("what", "")).removeprefix("tool "), ()))
 
 
-def _amend(state: State, data: dict[str, Any], _: int) -> None:
-    what, target = data["what"], data.get("target")
-    if data.get("inbox"):
-        state.inbox.add(data["inbox"])
-    if what == "budget" and isinstance(data.get("value"), dict):
-        state.budget.update(data["value"])
-    elif what == "input":
-        state.inputs[str(target)] = data.get("value")
-    elif what == "redact":
-        state.redacted = True
-
-
 def _run_end(state: State, data: dict[str, Any], _: int) -> None:
     state.status, state.end = "ended", data
+    state.since_end = state.next_op
 
 
 def _nothing(state: State, data: dict[str, Any], _: int) -> None:
@@ -265,6 +259,6 @@ def _nothing(state: State, data: dict[str, Any], _: int) -> None:
 _APPLY: dict[str, Callable[[State, dict[str, Any], int], None]] = {
     "run.start": _run_start, "user.say": _user_say, "note": _note, "model.start": _model_start,
     "model.reply": _model_reply, "model.fail": _model_fail, "decide": _decide, "tool.start": _tool_start,
-    "tool.end": _tool_end, "verify": _verify, "park": _park, "resume": _resume, "amend": _amend,
+    "tool.end": _tool_end, "verify": _verify, "park": _park, "resume": _resume, "amend": amend,
     "run.end": _run_end, "context": _nothing, "secret.leak": _nothing,
 }  # fmt: skip

@@ -82,6 +82,13 @@ class IO:
         """Give `src` the name `dst`, in place of what had it."""
         src.replace(dst)
 
+    def link(self, src: Path, dst: Path) -> None:
+        """Give a file that never changes a second name; a copy where the file system has no such links."""
+        try:
+            os.link(src, dst, follow_symlinks=False)
+        except OSError:
+            self.put(dst, self.read(src))
+
     def mkdir(self, path: Path, mode: int = 0o700) -> None:
         """Make one directory, which must not exist."""
         path.mkdir(mode)

@@ -10,6 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from harness.errors import JournalError
+from harness.events.io import IO
 from harness.events.log import Log
 
 OPEN = "open"
@@ -47,14 +48,19 @@ def check_written(log: Log) -> None:
         raw = log.io.read(path)
     found = sha256(raw).hexdigest()
     if (found, len(raw)) != log.mark():
-        raise _differs(log, found, log.mark()[0], "this process wrote")
+        raise _differs(log.folder, found, log.mark()[0], "this process wrote")
 
 
 def compare(seals: Path | None, log: Log) -> None:
     """Compare a journal that was just opened with its seal. No seal: nothing to compare. Raises JournalError."""
+    check(seals, log.folder, log.io)
+
+
+def check(seals: Path | None, folder: Path, io: IO) -> None:
+    """The same for a journal that nobody needs to own. Raises JournalError."""
     if seals is None:
         return
-    path = seal_path(seals, log.name)
+    path = seal_path(seals, folder.name)
     try:
         words = path.read_text(encoding="ascii").split()
         digest, size = words[0], int(words[1])
@@ -62,14 +68,14 @@ def compare(seals: Path | None, log: Log) -> None:
         return
     except (OSError, ValueError, IndexError) as error:
         raise JournalError("the journal's digest cannot be read", f"look at {path}", str(path)) from error
-    raw = log.io.read(log.folder / "events.jsonl")
+    raw = io.read(folder / "events.jsonl")
     part = raw[:size] if words[2:] == [OPEN] else raw
     found = sha256(part).hexdigest()
     if found != digest or len(part) < size:
-        raise _differs(log, found, digest, f"{path} holds")
+        raise _differs(folder, found, digest, f"{path} holds")
 
 
-def _differs(log: Log, found: str, known: str, where: str) -> JournalError:
-    path = log.folder / "events.jsonl"
+def _differs(folder: Path, found: str, known: str, where: str) -> JournalError:
+    path = folder / "events.jsonl"
     what = f"the journal was changed by something else: its SHA-256 is {found[:16]}, {where} {known[:16]}"
     return JournalError(what, "do not trust this run; restore its folder from a copy", str(path))

@@ -117,6 +117,9 @@ class State:
 
     `request` is the newest `model.start` with all its fields; `reserved` is the same while it has no result. `boot`
     is the host and boot of the newest process. `barred` are tools with an outcome that stays unknown.
+    `inherited` is what the lines used that a fork took over. `settings` are arguments that take the place of what a
+    stage binds: STAGE.PARAM → text, or a list of texts. `since_resume` is the first operation that was decided since
+    the newest resume or amendment, `since_end` since the newest end or amendment.
     """
 
     status: str = "new"
@@ -147,6 +150,10 @@ class State:
     replies: list[Any] = field(default_factory=list)
     inbox: set[str] = field(default_factory=set)
     spent: Spent = field(default_factory=Spent)
+    inherited: Spent = field(default_factory=Spent)
+    settings: dict[str, Any] = field(default_factory=dict)
+    since_resume: int = 1
+    since_end: int = 1
     request: dict[str, Any] = field(default_factory=dict)
     reserved: dict[str, Any] | None = None
     model: str = ""
@@ -157,6 +164,7 @@ class State:
     breakers: dict[str, Breaker] = field(default_factory=dict)
     noted: set[str] = field(default_factory=set)
     inputs: dict[str, Any] = field(default_factory=dict)
+    git: dict[str, Any] | None = None
     end: dict[str, Any] | None = None
     park: dict[str, Any] | None = None
     last_kind: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.events.state import Operation, Receipt
-from harness.graph.fresh import fresh_receipt, why_missing, why_stale
+from harness.graph.fresh import Ground, fresh_receipt, why_missing, why_stale
 from harness.loop.act import Crew, Extra
 from harness.loop.gate import judge
 from harness.loop.run import Run
@@ -31,9 +31,9 @@ def _in_pipelines(run: Run, name: str) -> Receipt | None:
         if op.child is None or receipt is None or why_stale(ground, receipt) is not None:
             continue
         inner = run.world.child_receipts(run.folder.parent / op.child)
-        for stage in inner.slots.values() if inner else ():
-            if stage.tool == name and stage.ok and not run.changed(stage):
-                return stage
+        found = fresh_receipt(Ground(inner, ground.now, run.changed), name) if inner is not None else None
+        if found is not None:
+            return found
     return None
 
 

@@ -62,11 +62,15 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The newest closed call of a tool, or of a verb that runs none. `why` and `out` read why it failed, all stdout."""
+    """The newest closed call of a tool, or of a verb that runs none. `why` and `out` read why it failed, all stdout.
+
+    `before` says that the run has ended since, or was amended, and goes on anew.
+    """
 
     error_class: str
     why: Callable[[], str]
     out: Callable[[], str]
+    before: bool = False
 
 
 @dataclass(frozen=True, slots=True)

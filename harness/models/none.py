@@ -11,7 +11,10 @@ from harness.models.verbs import make_call
 
 
 class NoModel:
-    """Proposes `pipeline` with `args`, then its stdout as the answer; a pipeline that did not end OK ends the run."""
+    """Proposes `pipeline` with `args`, then its stdout as the answer; a pipeline that did not end OK ends the run.
+
+    Where the run goes on after its end, the pipeline is proposed again: of its stages only those run that must.
+    """
 
     def __init__(self, pipeline: str, args: tuple[str, ...], *, ref: ModelRef | None = None) -> None:
         self.ref = ref or ModelRef("none", "")
@@ -19,7 +22,7 @@ class NoModel:
 
     def __call__(self, prompt: Prompt, *, on: Callable[[str], None]) -> Reply | Failure:
         ended = prompt.ended.get(self.pipeline)
-        if ended is None:
+        if ended is None or ended.before:
             return _proposal(prompt.turn, "run", {"tool": self.pipeline, "args": list(self.args)})
         if ended.error_class != "OK":
             return failure("pipeline", _failed(self.pipeline, ended))

@@ -158,11 +158,12 @@ class Transcript:
         return {state.ops[call.op].tool or call.verb: call.op for call in self._calls if call.verb != "finish"}
 
     def _results(self, state: State) -> dict[str, Ended]:
-        return {name: self._result(state.ops[n]) for name, n in {**self._ended, **self._closed(state)}.items()}
+        ended = {**self._ended, **self._closed(state)}
+        return {name: self._result(state.ops[n], n < state.since_end) for name, n in ended.items()}
 
-    def _result(self, op: Operation) -> Ended:
+    def _result(self, op: Operation, before: bool) -> Ended:
         out = (op.result or {}).get("out")
-        return Ended(error_class(op), lambda: self._why(op), lambda: output(out, self.blob).text)
+        return Ended(error_class(op), lambda: self._why(op), lambda: output(out, self.blob).text, before)
 
     def _why(self, op: Operation) -> str:
         """Why a call failed: the reasons of its refusal, or the last line it wrote on stderr."""

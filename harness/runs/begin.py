@@ -15,6 +15,7 @@ from typing import Any
 from harness import __version__
 from harness.errors import HarnessError, JournalError
 from harness.events import seal
+from harness.events.amend import is_seam
 from harness.events.line import to_json
 from harness.events.log import INLINE, INLINE_LARGE, Log, create, open_log
 from harness.executor import has_begun
@@ -176,7 +177,8 @@ def _resume_data(run: Run, by: str, changes: list[dict[str, str]]) -> dict[str, 
     data["changes"] = changes
     if log.repaired:
         data["repaired"] = log.repaired
-    data["lost_s"] = round(log.lost, 3) if run.state.status == "open" else 0
+    ran_on = run.state.status == "open" and not is_seam(run.state)  # nobody has worked on a fresh fork
+    data["lost_s"] = round(log.lost, 3) if ran_on else 0
     return data
 
 

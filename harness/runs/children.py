@@ -9,6 +9,7 @@ from typing import Any
 
 from harness import pipeline as pipelines
 from harness.errors import BusyError, HarnessError, JournalError
+from harness.events.amend import is_seam
 from harness.events.state import Operation, State
 from harness.loop.ending import spent_of
 from harness.loop.inbox import has_word
@@ -20,6 +21,7 @@ from harness.runs.begin import Order, begin, letters, limits_text, pins, reopen,
 from harness.runs.kit import file_pin, pipeline_kit, skill_kit, skill_places, tool_pins
 from harness.runs.owning import due_at
 from harness.runs.peek import read_state
+from harness.runs.second import changed_since, is_set_otherwise, set_arguments, settings_below, take_over
 from harness.skills import Skill
 from harness.skills.body import substitute
 from harness.skills.check import resolve
@@ -50,7 +52,8 @@ class Family:
         assert op.child is not None
         folder = parent.folder.parent / op.child
         known = read_state(folder)
-        if known is not None and (ended := _already(parent, folder, known)) is not None:
+        moved = known is not None and is_set_otherwise(parent, op, known)
+        if known is not None and not moved and (ended := _already(parent, folder, known)) is not None:
             return ended
         if known is None and folder.exists():
             self.world.io.rename(folder, folder.with_name(f"lost-{folder.name}-{letters(4)}"))
@@ -73,8 +76,11 @@ class Family:
             tool.name, inputs=values, budget=part, rules=parent.rules, parent=_link(parent, op),
             digests={"skill": file_pin(tool.path), "tools": tool_pins(kit.tools), "policy": ""}, path=str(tool.path),
         )  # fmt: skip
+        if known is None and take_over(parent, op, folder, order):
+            known = read_state(folder)
         run = self._open(parent, folder, kit, order, known)
         try:
+            set_arguments(run, values, settings_below(parent.state, tool.name))
             return ended(run, pipelines.drive(run, pipeline))
         finally:
             run.log.close()
@@ -110,7 +116,8 @@ class Family:
         if known is None:
             run = begin(self.world, parent.project, kit, order, folder)
         else:
-            run = reopen(self.world, parent.project, folder, kit, order.rules, "parent")
+            changes = changed_since(folder, order.digests) if is_seam(known) else []
+            run = reopen(self.world, parent.project, folder, kit, order.rules, "parent", changes)
         run.begin_child, run.barred_above = self.begin, parent.is_barred
         return run
 
@@ -140,6 +147,8 @@ def worker_words(worker: Skill, words: list[str]) -> tuple[str, dict[str, Any]]:
 
 def _already(parent: Run, folder: Path, known: State) -> ChildEnd | None:
     """A child that has ended, or that still waits for a person who has said nothing."""
+    if is_seam(known):  # it holds the end of the call that it goes on from, not its own
+        return None
     if known.status == "ended" and known.end is not None and known.end["stop"] != "interrupted":
         return _from_end(folder, known)
     if known.status != "parked" or known.park is None or known.park["stop"] not in PERSONS:

@@ -37,6 +37,13 @@ def git_state(project: Path) -> dict[str, Any] | None:
     return {"head": head.strip(), "dirty": bool(_git(project, "status", "--porcelain", "--untracked-files=no"))}
 
 
+def moved_head(before: dict[str, Any] | None, now: dict[str, Any] | None) -> list[str]:
+    """What to say where the repository is at another commit than when the run was last open."""
+    old, new = (str((state or {}).get("head", ""))[:12] for state in (before, now))
+    said = f"git was at {old or 'no commit'} when this run was last open, now at {new or 'no commit'}"
+    return [said] if old != new else []
+
+
 def _git(project: Path, *words: str) -> str | None:
     env = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")} | {"LC_ALL": "C"}
     try:

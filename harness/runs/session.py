@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from harness import pipeline as pipelines
 from harness.errors import HarnessError
+from harness.events.amend import INPUTS
 from harness.events.fold import fold
 from harness.events.log import follow
 from harness.events.state import State
 from harness.loop import single
+from harness.loop.inbox import has_word
 from harness.loop.run import Run, Stop, World
 from harness.loop.turn import drive
 from harness.models import Model, ModelRef
 from harness.models.resolve import open_model
 from harness.models.resolve import resolve as resolve_model
 from harness.policy.budget import merged, parse_budget
+from harness.runs import sets
 from harness.runs.begin import (
     Order,
     begin,
@@ -30,11 +34,11 @@ from harness.runs.begin import (
     transcript_of,
 )  # fmt: skip
 from harness.runs.children import Family
+from harness.runs.facts import moved_head
 from harness.runs.flags import Options, rules_of
 from harness.runs.kit import (
     file_pin,
     file_places,
-    find_tool,
     load_pipeline,
     pinned,
     skill_kit,
@@ -45,13 +49,14 @@ from harness.runs.kit import (
 from harness.runs.narrow import confine, rebased, rebased_words
 from harness.runs.owning import check_resumable, part_of
 from harness.runs.peek import peek
+from harness.runs.sets import Within, inputs_in, within
+from harness.runs.speaker import model_of, open_for, usable
 from harness.skills import Resolved, Skill
 from harness.skills.body import substitute
-from harness.skills.check import resolve
 from harness.skills.discovery import Catalog
 from harness.skills.names import find
-from harness.tools import Tool, Value
-from harness.tools.arguments import canonical, check_inputs, parse, refusal
+from harness.tools import Tool
+from harness.tools.arguments import check_inputs, parse, refusal
 from harness.tools.header import read_tool
 
 
@@ -100,43 +105,6 @@ def start_skill(
     confine(world, catalog.project, skill.inputs, values, kit, skill)
     run = begin(world, catalog.project, kit, order)
     return _skill_session(run, catalog, resolved, ref, model, Path.cwd())
-
-
-def usable(catalog: Catalog, skill: Skill) -> Resolved:
-    """What the skill's names mean here. Raises HarnessError (exit 2) with the first finding that stops a run."""
-    broken = skill.broken
-    resolved = resolve(catalog, skill)
-    wrong = [f for f in (*([broken] if broken else ()), *resolved.findings) if f.severity in ("refused", "error")]
-    if wrong:
-        more = f" (and {len(wrong) - 1} more: harness skills check {skill.name})" if len(wrong) > 1 else ""
-        what = f"skill '{skill.name}' cannot run: {wrong[0].code} {wrong[0].message}{more}"
-        raise HarnessError(what, wrong[0].fix, f"{wrong[0].file}:{wrong[0].line}")
-    return resolved
-
-
-def model_of(options: Options, skill: Skill | None) -> ModelRef:
-    """The model that speaks. Raises HarnessError for a string that names none, NoModelError when there is none."""
-    text, source = options.model or (None, "auto")
-    return resolve_model(text, source=source, skill=skill)
-
-
-def open_for(
-    catalog: Catalog, ref: ModelRef, skill: Skill, goal: str, values: Mapping[str, Value], cwd: Path
-) -> Model:
-    """The model itself; without one, the skill's pipeline with the run's own inputs. Files are named from `cwd`."""
-    args: tuple[str, ...] = ()
-    if ref.scheme == "none" and skill.pipeline:
-        tool = find_tool(catalog, skill_places(catalog, skill), skill.pipeline)
-        args = pipeline_args(tool, goal, values) if tool is not None else ()
-    return open_model(ref, folder=cwd, skill=skill, args=args)
-
-
-def pipeline_args(tool: Tool, goal: str, values: Mapping[str, Value]) -> tuple[str, ...]:
-    """The argv of a pipeline that stands in for the model: the inputs it declares, and the goal if it takes one."""
-    given = {"goal": goal, **values} if goal else dict(values)
-    known = {parameter.name: given[parameter.name] for parameter in tool.parameters if parameter.name in given}
-    defaults, _ = parse(tool, [])
-    return canonical(tool, {**defaults, **known})
 
 
 def _skill_session(
@@ -220,7 +188,7 @@ def resume(world: World, catalog: Catalog, folder: Path, message: str | None, op
     if start.get("parent"):
         raise part_of(folder, start)
     check_resumable(world, folder, state, options)
-    if state.end is not None and state.end["stop"] == "passed" and message is None:
+    if state.end is not None and state.end["stop"] == "passed" and not (message or options.sets or has_word(folder)):
         raise HarnessError("this run has passed", f"go on with a message: harness resume {folder.name} MESSAGE")
     path = Path(start.get("path") or "")
     limits, options = parse_budget(options.budget), options.with_kept(start.get("flags") or {})
@@ -232,6 +200,7 @@ def resume(world: World, catalog: Catalog, folder: Path, message: str | None, op
     else:
         session = _resume_other(world, catalog, folder, path, start, options)
     _speak(session.run, message, limits, options.source)
+    session.warnings += moved_head(state.git, session.run.state.git)
     return session
 
 
@@ -262,16 +231,28 @@ def _resume_skill(
     ref = resolve_model(said[0], source=said[1], skill=skill)
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in (start.get("inputs") or {}).items()}
     cwd = Path.cwd() if options.model else Path(start["cwd"])
+    wanted = sets.for_skill(kit, partial(within, catalog, skill_places(catalog, skill), kit.folder), options.sets)
     confine(world, catalog.project, skill.inputs, values, kit, skill)
     model = open_for(catalog, ref, skill, _goal(folder, start), values, cwd)
     run = reopen(world, catalog.project, folder, kit, rules_of(kit, options), "user", changes)
-    return _skill_session(run, catalog, resolved, ref, model, cwd)
+    session = _skill_session(run, catalog, resolved, ref, model, cwd)
+    sets.write(run, wanted)
+    for target, value in wanted.items() if ref.scheme != "none" else ():
+        run.note("changed", f"a person set {target}={value}: call {target.partition('/')[0]} again.")
+    return session
 
 
 def _goal(folder: Path, start: Mapping[str, Any]) -> str:
     """The goal a run began with, kept in its first line or beside it."""
     goal = start.get("goal") or ""
     return goal if isinstance(goal, str) else (folder / "blobs" / goal["blob"]).read_bytes().decode("utf-8", "replace")
+
+
+def _inputs(folder: Path, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """A pipeline's inputs as they are now, with those that are set."""
+    given = {key.removeprefix(INPUTS): value for key, value in wanted.items() if key.startswith(INPUTS)}
+    values = {**current_state(folder).inputs, **given}
+    return {key: tuple(v) if isinstance(v, list) else v for key, v in values.items() if v is not None}
 
 
 def _resume_other(
@@ -285,9 +266,16 @@ def _resume_other(
     changes = changed_pins(pinned(follow(folder)), digests)
     if changes and not options.accept_changes:
         refuse_changes(changes, folder.name)
-    values = start["inputs"] if tool.pipeline else parse(tool, start["inputs"].get("args") or ())[0]
+    if pipeline is None and options.sets:
+        raise HarnessError("this is the run of one tool: it has no stages", f"harness tools run {tool.name} ARGS")
+    wanted = {}
+    if pipeline is not None:
+        open_ = partial(within, catalog, file_places(catalog, path), None)
+        wanted = sets.for_pipeline(Within(tool, kit, pipeline, inputs_in(catalog), open_), options.sets)
+    values = _inputs(folder, wanted) if tool.pipeline else parse(tool, start["inputs"].get("args") or ())[0]
     confine(world, catalog.project, tool.parameters, values, kit)
     run = reopen(world, catalog.project, folder, kit, rules_of(kit, options), "user", changes)
+    sets.write(run, wanted)
     if pipeline is not None:
         return _pipeline_session(run, catalog, path, pipeline)
     return _tool_session(run, catalog, tool, [str(w) for w in start["inputs"].get("args") or ()])

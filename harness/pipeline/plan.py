@@ -1,0 +1,150 @@
+"""A pipeline as it runs: how each stage stands, and what `${…}` means now. Read from the state, changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from harness.events.state import Operation
+from harness.loop.run import Run
+from harness.pipeline.merge import merged
+from harness.tools.expression import MISSING, Lookup, Ref
+from harness.tools.expression import field as field_of
+from harness.tools.outcome import structured
+from harness.tools.stages import Pipeline, Reducer, Stage
+from harness.tools.wiring import edges, handlers
+
+ERR_TAIL = 1024
+NO_FAILURE = ("DENIED", "OVER_BUDGET", "SKIPPED")
+
+
+@dataclass(slots=True)
+class Plan:
+    """A pipeline and its run.
+
+    `stands` are operations of earlier processes that were looked at again and hold as they are, each with the number
+    of the review: a later amendment asks for another look.
+    """
+
+    run: Run
+    pipeline: Pipeline
+    handled_by: dict[str, tuple[str, ...]] = field(init=False)
+    ranks: dict[str, int] = field(init=False)
+    stands: set[tuple[int, int]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.handled_by = handlers(self.pipeline)
+        self.ranks = _ranks(self)
+
+    def newest(self) -> dict[str, Operation]:
+        """The newest operation of each stage that was ever decided on."""
+        return {op.stage: op for op in self.run.state.ops.values() if op.verb == "stage" and op.stage}
+
+    def current(self) -> dict[str, Operation]:
+        """The same without those that are still to be looked at again."""
+        since = self.run.state.since_resume
+        return {
+            name: op for name, op in self.newest().items()
+            if op.n >= since or not op.closed or (op.n, since) in self.stands
+        }  # fmt: skip
+
+    def keep(self, op: Operation) -> None:
+        """Let an earlier operation stand for its stage."""
+        self.stands.add((op.n, self.run.state.since_resume))
+
+    def waits_for(self, stage: Stage) -> set[str]:
+        """The stages that must have ended, well or badly, before this one is decided on."""
+        return {name for name, _ in edges(self.pipeline, stage)} | set(self.handled_by.get(stage.name, ()))
+
+    def writers(self, name: str) -> list[Stage]:
+        """The stages whose results a name means, in an order that no timing changes: as they are released."""
+        return sorted(self.pipeline.sharing(name), key=lambda stage: self.ranks[stage.name])
+
+
+def _ranks(plan: Plan) -> dict[str, int]:
+    """Each stage's place: by how many stages must come before it, then as written."""
+    depth: dict[str, int] = {}
+
+    def of(stage: Stage) -> int:
+        if stage.name not in depth:
+            depth[stage.name] = 0  # a ring was refused when the pipeline was read
+            before = [other for name in plan.waits_for(stage) if (other := plan.pipeline.stage(name)) is not None]
+            depth[stage.name] = 1 + max((of(other) for other in before), default=0)
+        return depth[stage.name]
+
+    order = sorted(plan.pipeline.stages, key=of)
+    return {stage.name: at for at, stage in enumerate(order)}
+
+
+def status(op: Operation | None) -> str:
+    """`` (not decided), running, ok, skipped, refused or failed."""
+    if op is None:
+        return ""
+    if not op.closed:
+        return "running"
+    if op.code is not None and op.result is None:
+        return {"SKIPPED": "skipped"}.get(op.code, "refused" if op.code in NO_FAILURE else "failed")
+    return "ok" if (op.result or {}).get("class") == "OK" else "failed"
+
+
+def class_of(op: Operation) -> str:
+    """The error class of a stage that did not end well."""
+    return op.code or str((op.result or {}).get("class", "FAILED"))
+
+
+def lookup_of(plan: Plan, stage: Stage, current: dict[str, Operation]) -> Lookup:
+    """What `${…}` means for a stage. A lookup raises Conflict where results that share a name contradict each other."""
+
+    def find(ref: Ref) -> object:
+        if ref.root == "inputs":
+            value = field_of(plan.run.state.inputs, ref.path)
+            return MISSING if value is None else value
+        if ref.root == "failed":
+            return field_of(_failure(plan, stage, current), ref.path)
+        return value_of(plan, ref, current)
+
+    return find
+
+
+def value_of(plan: Plan, ref: Ref, current: dict[str, Operation]) -> object:
+    """The result of a stage, or of several that share a name; MISSING where none ended well."""
+    ended = [current[s.name] for s in plan.writers(ref.root) if status(current.get(s.name)) == "ok"]
+    if not ended:
+        return MISSING
+    written = [(op.n, plan.run.text((op.result or {}).get("out", ""))) for op in ended]
+    reducer = plan.pipeline.merge.get(ref.root) or Reducer("one")
+    value = merged(ref.root, reducer, written)
+    if reducer.kind in ("append", "union"):
+        return field_of(value, ref.path)
+    text = written[-1 if reducer.kind == "last" else 0][1]
+    return field_of(structured(text.encode()), ref.path) if ref.path else text.removesuffix("\n")
+
+
+def _failure(plan: Plan, stage: Stage, current: dict[str, Operation]) -> dict[str, str]:
+    for name in plan.handled_by.get(stage.name, ()):
+        op = current.get(name)
+        if op is not None and status(op) == "failed":
+            err = plan.run.text((op.result or {}).get("err", "")) or "; ".join(op.reasons)
+            return {"stage": name, "class": class_of(op), "err": err.strip()[-ERR_TAIL:]}
+    return {}
+
+
+def consumed(plan: Plan, op: Operation) -> tuple[int, ...]:
+    """The operations whose results a stage stands on: those it needs, and those whose words it binds."""
+    stage, current = plan.pipeline.stage(op.stage or ""), plan.current()
+    if stage is None:
+        return ()
+    bound = {s.name for word in stage.run for ref in word.refs for s in plan.pipeline.sharing(ref.root)}
+    names = [name for name, optional in edges(plan.pipeline, stage) if not optional or name in bound]
+    found = [current[name].n for name in names if status(current.get(name)) == "ok"]
+    return tuple(n for n in found if n in plan.run.state.receipts)
+
+
+def fatal(plan: Plan) -> list[Operation]:
+    """The stages that stop the run: refused by policy or budget, or failed without anything that handles it."""
+    found = []
+    for name, op in plan.current().items():
+        stage = plan.pipeline.stage(name)
+        handled = stage is not None and stage.on_failure is not None
+        if status(op) == "refused" or (status(op) == "failed" and not handled):
+            found.append(op)
+    return found

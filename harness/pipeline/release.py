@@ -1,0 +1,161 @@
+"""Which stages are decided on now. One that ended before is looked at again: what is fresh stands, the rest is due."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.events.attempts import is_unknown
+from harness.events.receipt import argv_of, slot_of
+from harness.events.state import Operation
+from harness.graph.fresh import is_fresh
+from harness.loop.gate import build_request, judge, record
+from harness.loop.run import Run
+from harness.pipeline.merge import Conflict
+from harness.pipeline.plan import Plan, fatal, lookup_of, status
+from harness.pipeline.words import bound
+from harness.policy.decide import Decision, Request
+from harness.tools.expression import holds
+from harness.tools.stages import Stage
+from harness.tools.wiring import edges
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What a stage comes to now: its words, or the code and reason for which it is not run."""
+
+    words: tuple[str, ...] = ()
+    code: str = ""
+    why: str = ""
+
+
+def release(plan: Plan) -> int:
+    """Decide on every stage whose predecessors have ended; returns on how many.
+
+    First what earlier processes left is looked at, so that a stage that stopped the run is known before others start.
+    """
+    count = 0
+    while not fatal(plan):
+        looked = sum(_review(plan, stage) for stage in _ready(plan, again=True))
+        if fatal(plan):
+            break
+        decided = [] if looked else _ready(plan, again=False)
+        for stage, due in [(stage, due_of(plan, stage)) for stage in decided]:
+            _decide(plan.run, stage, due)
+        if not looked and not decided:
+            break
+        count += looked + len(decided)
+    return count
+
+
+def _ready(plan: Plan, again: bool) -> list[Stage]:
+    """The stages that can be judged now: those with an earlier operation, or those without one."""
+    current, newest, since = plan.current(), plan.newest(), plan.run.state.since_resume
+    ready = []
+    for stage in plan.pipeline.stages:
+        old = newest.get(stage.name)
+        settled = old is not None and (old.n >= since or (old.n, since) in plan.stands)
+        if settled or again != (old is not None):
+            continue
+        if all(status(current.get(name)) not in ("", "running") for name in plan.waits_for(stage)):
+            ready.append(stage)
+    return ready
+
+
+def due_of(plan: Plan, stage: Stage) -> Due:
+    """What the stage comes to as things are now."""
+    current = plan.current()
+    lookup = lookup_of(plan, stage, current)
+    why = _why_skipped(plan, stage, current)
+    try:
+        if why is None and stage.when is not None and not holds(stage.when, lookup):
+            why = f"when {stage.when.text}"
+        if why is not None:
+            return Due(code="SKIPPED", why=why)
+        tool = plan.run.toolset.tools.get(stage.run[0].text)
+        return Due(tuple(bound(stage, lookup, tool, given(plan.run, stage.name))))
+    except Conflict as error:
+        return Due(code="CONFLICT", why=str(error))
+    except ValueError as error:
+        return Due(code="INVALID_INPUT", why=str(error))
+
+
+def given(run: Run, stage: str) -> dict[str, object]:
+    """The arguments that were set for a stage, by parameter."""
+    start = f"{stage}."
+    return {key.removeprefix(start): v for key, v in run.state.settings.items() if key.startswith(start)}
+
+
+def _why_skipped(plan: Plan, stage: Stage, current: dict[str, Operation]) -> str | None:
+    """Why a stage must not run: what it needs did not end well, or nothing that it handles failed."""
+    handles = plan.handled_by.get(stage.name, ())
+    if handles and not any(status(current.get(name)) == "failed" for name in handles):
+        return f"{' and '.join(handles)} did not fail"
+    for name, optional in edges(plan.pipeline, stage):
+        if not optional and status(current.get(name)) != "ok":
+            return f"{name} was {status(current.get(name))}"
+    return None
+
+
+def _review(plan: Plan, stage: Stage) -> int:
+    """Look at an operation of before: it stands, or the stage is decided on anew. Returns 1, or 0 while it runs."""
+    old, due = plan.newest()[stage.name], due_of(plan, stage)
+    if not old.closed and not _may_withdraw(plan.run, stage, old, due):
+        return 0
+    if not old.closed:
+        decision = Decision("deny", "SKIPPED", ("pipeline",), ("its arguments were changed before it ran",))
+        record(plan.run, old.n, Request(old.tool, argv=old.argv or (), effect="read"), decision)
+        return 1
+    if _stands(plan.run, stage, old, due):
+        plan.keep(old)
+    else:
+        _decide(plan.run, stage, due)
+    return 1
+
+
+def _may_withdraw(run: Run, stage: Stage, old: Operation, due: Due) -> bool:
+    """Whether a stage that was decided on and has not begun would now be called otherwise."""
+    begun = old.attempt_open or is_unknown(old)
+    return not begun and (bool(due.code) or not _same_call(run, stage, old, due))
+
+
+def _stands(run: Run, stage: Stage, old: Operation, due: Due) -> bool:
+    """Whether an ended operation holds as it is; one that went wrong is tried again once the run has ended over it."""
+    was = status(old)
+    if due.code == "SKIPPED" or was == "skipped":
+        return due.code == "SKIPPED" and was == "skipped"
+    if was == "ok":
+        receipt = run.state.receipts.get(old.n)
+        fresh = receipt is not None and is_fresh(run.ground(), receipt)
+        return fresh and not due.code and _same_call(run, stage, old, due)
+    if old.n < run.state.since_end or slot_of(old) in run.state.stale:
+        return False
+    return old.code == due.code if due.code else _same_call(run, stage, old, due)
+
+
+def _same_call(run: Run, stage: Stage, old: Operation, due: Due) -> bool:
+    """Whether the stage would be called with the same words. What a person supplied for no call fits any."""
+    if old.tool != due.words[0]:
+        return False
+    request, _ = build_request(run, _operation(run, stage, due))
+    return old.argv is None or argv_of(run.fit_argv(request.argv)) == old.argv
+
+
+def _operation(run: Run, stage: Stage, due: Due) -> Operation:
+    arguments = {"args": list(due.words[1:])}
+    return Operation(n=run.state.next_op, verb="stage", tool=due.words[0], stage=stage.name, arguments=arguments)
+
+
+def _decide(run: Run, stage: Stage, due: Due) -> None:
+    if due.code:
+        _refuse(run, stage, due)
+        return
+    op = _operation(run, stage, due)
+    judge(run, op, call={"stage": stage.name, "tool": op.tool, **op.arguments})
+
+
+def _refuse(run: Run, stage: Stage, due: Due) -> None:
+    """A stage that is not run: recorded as a decision, nothing is spawned."""
+    name = stage.run[0].text
+    call = {"stage": stage.name, "tool": name, "args": [word.text for word in stage.run[1:]]}
+    decision = Decision("deny", due.code, ("pipeline",), (due.why,))
+    record(run, run.state.next_op, Request(name, effect="read"), decision, call=call)

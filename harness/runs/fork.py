@@ -1,0 +1,190 @@
+"""A run that begins where another one stood: its lines copied byte for byte, its blobs linked, the source untouched."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness import __version__
+from harness.errors import HarnessError, JournalError
+from harness.events import seal
+from harness.events.fold import apply, fold
+from harness.events.line import frame
+from harness.events.scan import blob_names, good_events, never_started, scan
+from harness.events.state import State
+from harness.loop.inbox import waiting_files
+from harness.loop.run import World
+from harness.runs.begin import new_log
+from harness.runs.facts import machine
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The good part of a run that is copied: its events and where each line ends. `damage` says what is wrong after it.
+
+    `quiet` are the sequence numbers at which no operation is open.
+    """
+
+    folder: Path
+    raw: bytes
+    events: tuple[dict[str, Any], ...]
+    ends: tuple[int, ...]
+    quiet: tuple[int, ...]
+    damage: str = ""
+
+    @property
+    def start(self) -> dict[str, Any]:
+        data: dict[str, Any] = self.events[0]["data"]
+        return data
+
+
+def read_source(folder: Path) -> Source:
+    """What of a run can be copied. Raises JournalError where not even its beginning can."""
+    path = folder / "events.jsonl"
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise never_started(folder) from error
+    found = list(good_events(raw, path))
+    if not found or found[0][0]["kind"] != "run.start":
+        raise never_started(folder)
+    events = tuple(event for event, _ in found)
+    return Source(folder, raw, events, tuple(end for _, end in found), _quiet(events), _damage(raw, folder))
+
+
+def _damage(raw: bytes, folder: Path) -> str:
+    try:
+        scan(raw, folder)
+    except JournalError as error:
+        return error.message
+    return ""
+
+
+def _quiet(events: Sequence[dict[str, Any]]) -> tuple[int, ...]:
+    state, found = State(), []
+    for event in events:
+        apply(state, event)
+        if not state.open_ops:
+            found.append(state.seq)
+    return tuple(found)
+
+
+def point(source: Source, seq: int | None) -> int:
+    """Where to fork: the line that was named, or the last quiet one. Raises HarnessError naming the nearest that works.
+
+    A journal that is damaged can be forked before the damage, once every attempt that the copy does not know of is
+    settled (exit 11).
+    """
+    name, last = source.folder.name, source.events[-1]["seq"]
+    at = source.quiet[-1] if seq is None else seq
+    if not 1 <= at <= last:
+        broken = f"; after it, {source.damage}" if source.damage else ""
+        fix = f"harness fork {name}@{source.quiet[-1]}"
+        raise HarnessError(f"{name} has no good event {at}: the last is {last}{broken}", fix)
+    if at not in source.quiet:
+        near = min(source.quiet, key=lambda n: (abs(n - at), n))
+        open_now = " ".join(f"#{n}" for n in fold(source.events[:at]).open_ops)
+        raise HarnessError(f"operation {open_now} is open at event {at}", f"harness fork {name}@{near}")
+    _refuse_lost_blobs(source, at)
+    if source.damage:
+        _refuse_unsettled(source, at)
+    return at
+
+
+def _refuse_lost_blobs(source: Source, at: int) -> None:
+    for event in source.events[:at]:
+        for name in blob_names(event["data"]):
+            if not (source.folder / "blobs" / name).is_file():
+                good = max((n for n in source.quiet if n < event["seq"]), default=0)
+                fix = f"harness fork {source.folder.name}@{good}" if good else "restore the folder from a copy"
+                raise JournalError(f"blob {name[:12]} of event {event['seq']} is missing", fix, str(source.folder))
+
+
+def _refuse_unsettled(source: Source, at: int) -> None:
+    """Nobody knows what became of an attempt whose lines are lost: a person must say it before it could be repeated."""
+    unknown = unaccounted(source.folder, fold(source.events[:at]))
+    left = [folder for folder in unknown if not _is_settled(source, folder)]
+    if left:
+        named = "\n  ".join(str(folder) for folder in left)
+        n = left[0].parent.name
+        what = f"the damaged part of the journal held attempts that may have had an effect:\n  {named}"
+        raise HarnessError(what, f"look there, then: harness settle {source.folder.name} {n} VERDICT", code=11)
+
+
+def unaccounted(folder: Path, state: State) -> list[Path]:
+    """The attempts that began, may have had an effect, and are unknown to a state; one that only reads has no shim."""
+    found = []
+    for attempt in sorted((folder / "ops").glob("*/*")):
+        n, k = attempt.parent.name, attempt.name
+        if not n.isdigit() or not k.isdigit():
+            continue
+        op, started = state.ops.get(int(n)), attempt / "started"
+        if (op is None or int(k) > op.attempt) and started.is_file() and started.stat().st_size:
+            found.append(attempt)
+    return found
+
+
+def _is_settled(source: Source, attempt: Path) -> bool:
+    """Whether a person's verdict on the operation lies in the inbox: no owner can turn it into an event any more."""
+    for path in waiting_files(source.folder):
+        try:
+            message = json.loads(path.read_bytes())
+            if message["kind"] == "settle" and int(message["op"]) == int(attempt.parent.name):
+                return True
+        except (ValueError, KeyError, TypeError, OSError, RecursionError):
+            continue
+    return False
+
+
+def fork(world: World, source: Source, at: int) -> Path:
+    """A new run of its own with the first `at` lines of another, to be gone on with. Raises HarnessError.
+
+    Grants are not taken over, and spending starts at zero under the limits that held there.
+    """
+    if parent := source.start.get("parent"):
+        what = f"{source.folder.name} is part of the run {parent['run']}"
+        raise HarnessError(what, f"harness fork {parent['run']}")
+    if not source.damage:
+        seal.check(world.seals, source.folder, world.io)
+    state = fold(source.events[:at])
+    return copied(world, source, at, {"budget": dict(state.budget)})
+
+
+def copied(world: World, source: Source, at: int, fresh: Mapping[str, Any], folder: Path | None = None) -> Path:
+    """Write the fork: `fresh` are the fields of its first line that are its own. All of its journal appears at once."""
+    log = new_log(world, str(source.start["skill"]), folder)
+    try:
+        names = dict.fromkeys(name for event in source.events[:at] for name in blob_names(event["data"]))
+        with log.guarded("the fork cannot be written"):
+            for name in names:
+                world.io.link(source.folder / "blobs" / name, log.folder / "blobs" / name)
+            world.io.put(log.folder / "events.jsonl", _journal(source, at, log.name, fresh))
+            for new in (log.folder / "blobs", log.folder, log.folder.parent):
+                world.io.sync_dir(new)
+    finally:
+        log.close()
+    return log.folder
+
+
+def _journal(source: Source, at: int, name: str, fresh: Mapping[str, Any]) -> bytes:
+    first = frame(1, 1, source.events[0]["at"], "run.start", _start(source, at, name, fresh))
+    return first + source.raw[source.ends[0] : source.ends[at - 1]]
+
+
+def _start(source: Source, at: int, name: str, fresh: Mapping[str, Any]) -> dict[str, Any]:
+    """The source's first line under a new name and on this machine; its pins, its mark and its goal stay."""
+    old, facts = dict(source.start), machine()
+    given = {**fresh, "fork": {"run": source.folder.name, "seq": at}}
+    flags = {key: words for key, words in (old.pop("flags", None) or {}).items() if key != "allow"}
+    for key in ("run", "parent", "fork"):
+        old.pop(key, None)
+    data = {"run": name}
+    for key, value in old.items():
+        if key == "budget":  # what links a run to others stands before it
+            data |= {more: given[more] for more in ("parent", "fork") if more in given}
+        data[key] = given.get(key, value)
+    data |= {"harness": __version__, **facts}
+    return data | ({"flags": flags} if flags else {})

@@ -1,0 +1,76 @@
+"""A pipeline that is called again in the same run: it goes on from the newest call that ended, with other arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.errors import HarnessError, JournalError
+from harness.events.amend import INPUTS
+from harness.events.log import follow
+from harness.events.state import Operation, State
+from harness.loop.run import Run
+from harness.runs.begin import Order, changed_pins
+from harness.runs.fork import Source, copied, read_source
+from harness.runs.kit import pinned
+
+
+def take_over(parent: Run, op: Operation, folder: Path, order: Order) -> bool:
+    """Make the child's folder a fork of the newest ended call of the same pipeline; False where there is none."""
+    source = _earlier(parent, op)
+    if source is None:
+        return False
+    fresh = {"parent": dict(order.parent or {}), "budget": dict(order.budget)}
+    copied(parent.world, source, source.quiet[-1], fresh, folder)
+    return True
+
+
+def _earlier(parent: Run, op: Operation) -> Source | None:
+    """The journal of the newest ended call: of the same tool, in a pipeline of the same stage."""
+    for other in sorted(parent.state.ops.values(), key=lambda other: -other.n):
+        same = (other.verb, other.tool, other.stage) == (op.verb, op.tool, op.stage)
+        if not same or other.n >= op.n or other.child is None or not other.closed:
+            continue
+        try:
+            source = read_source(parent.folder.parent / other.child)
+        except HarnessError:  # it was pruned, or never began: the one before may do
+            continue
+        if source.damage:  # what its stages did must not be done again for want of a line
+            raise JournalError(source.damage, f"harness fork {source.folder.name}", str(source.folder))
+        if source.events[-1]["kind"] == "run.end":
+            return source
+    return None
+
+
+def changed_since(folder: Path, digests: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The tools that are not what they were when the lines of a fork were written."""
+    return changed_pins(pinned(follow(folder)), digests)
+
+
+def settings_below(state: State, pipeline: str) -> dict[str, Any]:
+    """What was set for a pipeline, as its own run names it."""
+    start = f"{pipeline}/"
+    return {key.removeprefix(start): v for key, v in state.settings.items() if key.startswith(start)}
+
+
+def is_set_otherwise(parent: Run, op: Operation, known: State) -> bool:
+    """Whether a person has set something for a child run since it stopped."""
+    wanted = settings_below(parent.state, op.tool)
+    return any(_now(known, target) != value for target, value in wanted.items())
+
+
+def set_arguments(run: Run, values: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+    """Amend what differs from the arguments of this call; a run that was begun with them is left as it is."""
+    wanted = {f"{INPUTS}{name}": list(v) if isinstance(v, tuple) else v for name, v in values.items()}
+    wanted |= dict.fromkeys(f"{INPUTS}{name}" for name in run.state.inputs if name not in values)
+    wanted |= settings
+    for target, value in wanted.items():
+        if _now(run.state, target) != value:
+            why = "the call's own arguments" if target.startswith(INPUTS) else "set for this pipeline"
+            run.append("amend", {"what": "input", "target": target, "value": value, "by": "parent", "why": why})
+
+
+def _now(state: State, target: str) -> Any:
+    name = target.removeprefix(INPUTS)
+    return state.inputs.get(name) if target.startswith(INPUTS) else state.settings.get(target)

@@ -1,0 +1,55 @@
+"""Who speaks in a skill's run: whether its names mean something here, its model, or the pipeline that stands in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from harness.errors import HarnessError
+from harness.models import Model, ModelRef
+from harness.models.resolve import open_model
+from harness.models.resolve import resolve as resolve_model
+from harness.runs.flags import Options
+from harness.runs.kit import find_tool, skill_places
+from harness.skills import Resolved, Skill
+from harness.skills.check import resolve
+from harness.skills.discovery import Catalog
+from harness.tools import Tool, Value
+from harness.tools.arguments import canonical, parse
+
+
+def usable(catalog: Catalog, skill: Skill) -> Resolved:
+    """What the skill's names mean here. Raises HarnessError (exit 2) with the first finding that stops a run."""
+    broken = skill.broken
+    resolved = resolve(catalog, skill)
+    wrong = [f for f in (*([broken] if broken else ()), *resolved.findings) if f.severity in ("refused", "error")]
+    if wrong:
+        more = f" (and {len(wrong) - 1} more: harness skills check {skill.name})" if len(wrong) > 1 else ""
+        what = f"skill '{skill.name}' cannot run: {wrong[0].code} {wrong[0].message}{more}"
+        raise HarnessError(what, wrong[0].fix, f"{wrong[0].file}:{wrong[0].line}")
+    return resolved
+
+
+def model_of(options: Options, skill: Skill | None) -> ModelRef:
+    """The model that speaks. Raises HarnessError for a string that names none, NoModelError when there is none."""
+    text, source = options.model or (None, "auto")
+    return resolve_model(text, source=source, skill=skill)
+
+
+def open_for(
+    catalog: Catalog, ref: ModelRef, skill: Skill, goal: str, values: Mapping[str, Value], cwd: Path
+) -> Model:
+    """The model itself; without one, the skill's pipeline with the run's own inputs. Files are named from `cwd`."""
+    args: tuple[str, ...] = ()
+    if ref.scheme == "none" and skill.pipeline:
+        tool = find_tool(catalog, skill_places(catalog, skill), skill.pipeline)
+        args = pipeline_args(tool, goal, values) if tool is not None else ()
+    return open_model(ref, folder=cwd, skill=skill, args=args)
+
+
+def pipeline_args(tool: Tool, goal: str, values: Mapping[str, Value]) -> tuple[str, ...]:
+    """The argv of a pipeline that stands in for the model: the inputs it declares, and the goal if it takes one."""
+    given = {"goal": goal, **values} if goal else dict(values)
+    known = {parameter.name: given[parameter.name] for parameter in tool.parameters if parameter.name in given}
+    defaults, _ = parse(tool, [])
+    return canonical(tool, {**defaults, **known})

@@ -1,0 +1,222 @@
+"""An agent run is a build: what is fresh is not run again, and what changed runs with all that stands on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.errors import HarnessError
+from harness.runs.peek import read_state
+from tests.loop_world import Project, Ran, call, finish, reply
+
+LINE = """
+demand: {run: [demand, --capacity, "40000"]}
+radius: {run: [radius, --of, "${demand}"]}
+clusters: {run: [clusters], needs: [radius]}
+price: {run: [price], needs: [clusters]}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """Demand follows the capacity, the radius hardly does, the clusters are a file."""
+    made = Project(tmp_path)
+    made.tool("demand", 'echo "demand $2"', "@option --capacity! <INT>  seats\n@meta effect read")
+    made.tool("radius", "cat radius.txt", "@option --of! <TEXT>  demand\n@meta effect read")
+    made.tool("clusters", """echo a,b > clusters.csv; echo '{"artifacts": ["clusters.csv"]}'""", "@meta effect write")
+    made.tool("price", "echo price; echo p >> priced", "@meta effect write")
+    made.file("radius.txt", "80 km\n")
+    made.stages("line", LINE)
+    return made
+
+
+def line(project: Project, *words: str) -> Ran:
+    return project.pipeline(project.path / "bin" / "line", *words)
+
+
+def again(project: Project, ran: Ran, *sets: str, **more: object) -> Ran:
+    """`harness resume RUN --set …`"""
+    return project.resume(ran.folder, sets=sets, **more)  # type: ignore[arg-type]
+
+
+def test_example_one_an_identical_result_changes_nothing_downstream(project: Project) -> None:
+    ran = line(project)
+    assert (ran.stop.name, ran.spawned) == ("passed", ["demand", "radius", "clusters", "price"])
+    before = ran.folder.joinpath("events.jsonl").read_bytes()
+    more = again(project, ran, "demand.capacity=51000")
+    assert (more.stop.name, more.spawned) == ("passed", ["demand", "radius"])
+    assert more.folder == ran.folder and ran.folder.joinpath("events.jsonl").read_bytes().startswith(before)
+    state = read_state(ran.folder)
+    assert state is not None and [op.stage for op in state.ops.values()] == [
+        "demand", "radius", "clusters", "price", "demand", "radius"]  # fmt: skip
+    assert state.ops[1].argv == ("--capacity", "40000") and state.ops[5].argv == ("--capacity", "51000")
+    [amended] = more.of("amend")
+    assert [amended["data"][key] for key in ("what", "target", "value", "by")] == [
+        "input", "demand.capacity", "51000", "user"]  # fmt: skip
+
+
+def test_example_one_with_the_cluster_file_deleted(project: Project) -> None:
+    """The producing stage runs again; it wrote the same bytes, so the price stands."""
+    ran = line(project)
+    (project.path / "clusters.csv").unlink()
+    more = again(project, ran, "demand.capacity=51000")
+    assert (more.stop.name, more.spawned) == ("passed", ["demand", "radius", "clusters"])
+    assert (project.path / "clusters.csv").read_text() == "a,b\n"
+
+
+def test_a_changed_tool_and_a_changed_result_run_what_stands_on_them(project: Project) -> None:
+    """The radius is another one, and clusters write it into their file: the price stands on other bytes."""
+    ran = line(project)
+    project.tool("clusters", """cat radius.txt > clusters.csv; echo '{"artifacts": ["clusters.csv"]}'""",
+                 "@meta effect write")  # fmt: skip
+    project.file("radius.txt", "90 km\n")
+    more = again(project, ran, "demand.capacity=51000", accept=True)
+    assert (more.stop.name, more.spawned) == ("passed", ["demand", "radius", "clusters", "price"])
+
+
+def test_a_changed_result_runs_what_stands_on_it(project: Project) -> None:
+    ran = line(project)
+    project.file("radius.txt", "90 km\n")
+    more = again(project, ran, "demand.capacity=51000")
+    assert more.spawned == ["demand", "radius", "clusters"]  # clusters wrote the same: the price stands
+
+
+def test_two_values_and_the_same_value(project: Project) -> None:
+    ran = line(project)
+    more = again(project, ran, "demand.capacity=40000")
+    assert (more.stop.name, more.spawned, more.answer) == ("passed", [], ran.answer)
+    more = again(project, ran, "demand.capacity=1", "radius.of=x")
+    assert more.spawned == ["demand", "radius"]
+
+
+FOUR = """
+one: {run: [step, --n, "1"]}
+two: {run: [step, --n, "2"], needs: [one]}
+three: {run: [shaky, --n, "${inputs.good}"], needs: [two]}
+four: {run: [step, --n, "4"], needs: [three]}
+"""
+
+
+@pytest.fixture
+def four(tmp_path: Path) -> Project:
+    made = Project(tmp_path)
+    made.tool("step", 'echo "$2" >> steps; echo "$2"', "@option --n! <INT>  n\n@meta effect write")
+    made.tool("shaky", '[ "$2" = 3 ] && echo well', "@option --n! <INT>  n\n@meta effect read")
+    made.stages("line", FOUR, "@option --good=0 <INT>  which is good")
+    return made
+
+
+@pytest.mark.parametrize("given", ["three.n=3", "inputs.good=3"])
+def test_stage_three_of_four_failed_and_its_parameter_is_set(four: Project, given: str) -> None:
+    ran = line(four)
+    assert (ran.stop.name, ran.spawned) == ("failed", ["step", "step", "shaky"])
+    more = again(four, ran, given)
+    assert (more.stop.name, more.spawned) == ("passed", ["shaky", "step"])
+    assert (four.path / "steps").read_text() == "1\n2\n4\n"
+
+
+def test_the_model_calls_the_pipeline_again_with_a_corrected_argument(four: Project) -> None:
+    four.skill(tools="line")
+    ran = four.run([reply(call("line")), reply(call("line", "--good", "3")), finish("fin")])
+    assert (ran.stop.name, ran.spawned) == ("passed", ["step", "step", "shaky", "shaky", "step"])
+    assert (four.path / "steps").read_text() == "1\n2\n4\n"
+    first, second = read_state(ran.child(0)), read_state(ran.child(1))
+    assert first is not None and second is not None
+    assert second.start["fork"] == {"run": ran.child(0).name, "seq": first.seq}
+    assert (second.spent.calls, second.inherited.calls) == (2, 3)
+    assert ran.end["spent"]["calls"] == 2 + 3 + 2
+
+
+def test_the_same_call_again_runs_nothing(four: Project) -> None:
+    """After a call that failed, stage three ends as it did at first: stage four still stands on that."""
+    four.skill(tools="line")
+    good = call("line", "--good", "3")
+    ran = four.run([reply(good), reply(good), reply(call("line")), reply(good), finish("fin")])
+    assert (ran.stop.name, ran.spawned) == ("passed", ["step", "step", "shaky", "step", "shaky", "shaky"])
+
+
+def test_a_payment_is_not_repeated_for_a_corrected_stage_before_it(tmp_path: Path) -> None:
+    made = Project(tmp_path)
+    made.tool("say", 'echo "$2"', "@option --w! <W>  w\n@meta effect read")
+    made.tool("pay", 'echo "$2" >> paid', "@option --to! <W>  whom\n@meta effect money")
+    made.stages("line", "a: {run: [say, --w, \"${inputs.w}\"]}\nb: {run: [pay, --to, shop], needs: [a?]}",
+                "@option --w! <W>  w")  # fmt: skip
+    made.skill(tools="line")
+    ran = made.run([reply(call("line", "--w", "x")), reply(call("line", "--w", "y")), finish("fin")])
+    assert ran.stop.code == 5
+    made.say(ran.folder, "approve")
+    more = made.resume(ran.folder)
+    assert (more.stop.name, (made.path / "paid").read_text()) == ("passed", "shop\n")
+
+
+def test_without_a_model_a_failed_pipeline_goes_on_from_the_failed_stage(four: Project) -> None:
+    four.tool("shaky", "[ -e mended ] && echo well", "@option --n! <INT>  n\n@meta effect read")
+    four.skill(tools="line", pipeline="line")
+    ran = four.run("none")
+    assert (ran.stop.name, ran.spawned) == ("failed", ["step", "step", "shaky"])
+    more = four.resume(ran.folder)
+    assert (more.stop.name, more.spawned) == ("failed", ["shaky"])
+    (four.path / "mended").touch()
+    more = four.resume(ran.folder)
+    assert (more.stop.name, more.spawned, more.answer) == ("passed", ["shaky", "step"], "4\n")
+
+
+@pytest.mark.parametrize("given", ["line/three.n=3", "three.n=3", "line/inputs.good=3"])
+def test_without_a_model_a_stage_of_the_pipeline_is_set(four: Project, given: str) -> None:
+    four.skill(tools="line", pipeline="line")
+    ran = four.run("none")
+    assert ran.stop.name == "failed"
+    more = again(four, ran, given)
+    assert (more.stop.name, more.spawned) == ("passed", ["shaky", "step"])
+
+
+def test_with_a_model_a_set_stage_is_told_and_must_run_again(four: Project) -> None:
+    four.skill(tools="line", requires="line")
+    good = [reply(call("line", "--good", "3")), finish("one")]
+    ran = four.run(good)
+    assert ran.stop.name == "passed"
+    four.script([*good, finish("two"), reply(call("line", "--good", "3")), finish("three")])
+    more = again(four, ran, "four.n=5")
+    assert (more.stop.name, more.answer, more.spawned) == ("passed", "three", ["step"])
+    assert more.of("verify")[1]["data"]["missing"] == [{"name": "line", "why": "line was declared stale"}]
+    assert more.notes() == ["a person set line/four.n=5: call line again."]
+
+
+UNKNOWN = {
+    "thre.n=3": "three", "three.m=3": "n", "inputs.god=3": "good", "three.n=x": "whole number", "three": "STAGE.PARAM",
+    "n=3": "STAGE.PARAM", "line/three.n=3": "no pipeline", "three.n": "STAGE.PARAM",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("given", UNKNOWN)
+def test_what_cannot_be_set_is_named_and_nothing_is_written(four: Project, given: str) -> None:
+    ran = line(four)
+    before = ran.folder.joinpath("events.jsonl").read_bytes()
+    with pytest.raises(HarnessError) as caught:
+        again(four, ran, given)
+    assert caught.value.exit_code == 2 and UNKNOWN[given] in f"{caught.value.message} {caught.value.fix}"
+    assert ran.folder.joinpath("events.jsonl").read_bytes() == before
+
+
+def test_a_skill_run_names_the_pipeline(four: Project) -> None:
+    four.skill(tools="line step", pipeline="line")
+    ran = four.run("none")
+    for given, named in {"thre.n=3": "three", "lin/three.n=3": "line", "inputs.good=3": "line",
+                         "step/x.n=1": "no pipeline"}.items():  # fmt: skip
+        with pytest.raises(HarnessError) as caught:
+            again(four, ran, given)
+        assert caught.value.exit_code == 2 and named in f"{caught.value.message} {caught.value.fix}"
+
+
+def test_a_waiting_stage_is_withdrawn_when_its_argument_is_set(tmp_path: Path) -> None:
+    """Nobody approves what would not run any more; the new call asks anew under its own number."""
+    made = Project(tmp_path)
+    made.tool("send", 'echo "$2" >> sent', "@option --to! <W>  whom\n@meta effect external")
+    ran = made.pipeline(made.stages("line", "a: {run: [send, --to, me]}"))
+    assert (ran.stop.code, ran.end["ops"]) == (5, [1])
+    more = again(made, ran, "a.to=you")
+    assert (more.stop.code, more.end["ops"], more.spawned) == (5, [2], [])
+    made.say(ran.folder, "approve", 2)
+    assert made.resume(ran.folder).stop.name == "passed"
+    assert (made.path / "sent").read_text() == "you\n"
