@@ -33,6 +33,8 @@ TABLE: dict[str, Row] = {
     "answer": Row("word:answer", WORK, "Answer a question that a run waits for."),
     "settle": Row("settle:settle", WORK, "Say what became of a call whose outcome is unknown."),
     "stop": Row("stop:stop", WORK, "Stop a run that is running, or that waits."),
+    "fork": Row("again:fork", WORK, "Begin a new run where another one stood."),
+    "amend": Row("again:amend", WORK, "Declare a result stale, or supply one by hand."),
     "pipeline": Row("pipeline:pipeline", WORK, "Run a pipeline file."),
     "runs": Row("", LOOK, "Runs: what was done, and what waits."),
     "runs list": Row("runs:list_runs", LOOK, "List runs, newest first."),

@@ -90,8 +90,8 @@ def resume(
     at = place(said)
     folder = find_run(runs_dir(at), name)
     options = options_of(said, model, budget, allow or (), deny or (), at, accept, words)
-    said_so = {"now": now, "moved": moved, "sets": tuple(sets or ())}
-    options = replace(options if model else options.without_model(), **said_so)
+    options = options if model else options.without_model()
+    options = replace(options, now=now, moved=moved, sets=tuple(sets or ()))
     text = words.text if words else None
     begin = partial(resume_session, catalog=catalog(at), folder=folder, message=text, options=options)
     return drive(said, at, begin, out, sandbox)

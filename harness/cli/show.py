@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -119,7 +120,7 @@ def as_object(at: Place, folder: Path, run: Run, owned: bool) -> dict[str, Any]:
     answer = fetch(last.get("answer"), folder.name, reader(at)) or None
     steps = [
         {"op": row.op, "verb": row.verb, "tool": row.name, "argv": row.argv, "state": row.state, "class": row.code,
-         "ms": row.ms, "turn": row.turn, "run": row.child}
+         "ms": row.ms, "turn": row.turn, "run": row.child, "by": row.end.get("by")}
         for _, row in sorted(run.rows.items())
     ]  # fmt: skip
     waits = [row.op for row in run.rows.values() if row.state == "waiting"]
@@ -127,7 +128,8 @@ def as_object(at: Place, folder: Path, run: Run, owned: bool) -> dict[str, Any]:
         "run": run.name, "skill": run.start.get("skill"), "stop": stop_of(run, owned), "code": last.get("exit"),
         "answer": None if last.get("unaccepted") else answer, "unaccepted": answer if last.get("unaccepted") else None,
         "spent": last.get("spent"), "limits": run.start.get("budget"), "verdicts": (run.verdict or {}).get("checks"),
-        "waiting": waits, "steps": steps, "folder": str(folder),
+        "waiting": waits, "steps": steps, "folder": str(folder), "fork": run.start.get("fork"),
+        "inherited": asdict(run.inherited) if run.inherited is not None else None,
     }  # fmt: skip
 
 

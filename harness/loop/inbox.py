@@ -11,6 +11,7 @@ from typing import Any
 
 from harness.events.attempts import is_unknown
 from harness.events.state import Operation
+from harness.loop.amend import amend
 from harness.loop.gate import DIGEST_SHOWN, person_decides
 from harness.loop.result import artifacts_there, result_digest
 from harness.loop.run import Run
@@ -108,6 +109,8 @@ def _take_one(run: Run, path: Path) -> None:
         _settlement(run, message, n, path.stem)
     elif kind == "cancel":
         _heed(run, 2 if _is_now(path) else 1)
+    elif kind == "amend":
+        amend(run, message, path.stem)
     else:
         run.note("warning", f"the inbox message {path.name} is of the unknown kind {kind!r} and was dropped.")
 

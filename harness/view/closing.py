@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.view.rows import Row, Run, Spent, Tree, short
+from harness.view.rows import Row, Run, Spent, Tree, account_of, short
 from harness.view.text import Glyphs, count, duration, money, one_line, plural, width, wrap
 
 ASKS = 10
@@ -166,17 +166,10 @@ def totals(tree: Tree, run: Run) -> Spent:
     parts = [run.spent]
     for row in run.rows.values():
         child = tree.child(row)
-        if child or row.end.get("spent"):
-            parts.append(totals(tree, child) if child else _account_of(row.end["spent"]))
+        if row.op > run.seam and (child or row.end.get("spent")):
+            parts.append(totals(tree, child) if child else account_of(row.end["spent"]))
     sums = {name: sum(getattr(part, name) for part in parts) for name in ("tokens", "nanos", "unpriced")}
     account = (run.end or {}).get("spent") or {}
     if account:
-        return _account_of(account)
+        return account_of(account)
     return Spent(turns=run.spent.turns, seconds=run.spent.seconds, **sums)
-
-
-def _account_of(account: dict[str, Any]) -> Spent:
-    """The `spent` of an event."""
-    tokens = (account.get("tokens_in") or 0) + (account.get("tokens_out") or 0)
-    seconds = float(account.get("active_s") or 0)
-    return Spent(account.get("turns") or 0, tokens, account.get("nanos") or 0, account.get("unpriced") or 0, seconds)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from harness.view import Event
-from harness.view.rows import Row, Run, Spent, Tree, failing, moment
+from harness.view.rows import Row, Run, Spent, Tree, account_of, failing, moment
 
 
 def replay(events: Iterable[Event], run: str) -> Tree:
@@ -35,11 +35,41 @@ def apply(tree: Tree, event: Event, run: str, depth: int) -> None:
     handler = _KINDS.get(event["kind"])
     if handler:
         handler(state, event, event["data"])
+    if (state.start.get("fork") or {}).get("seq") == event["seq"]:
+        _inherit(state)
 
 
 def _start(run: Run, event: Event, data: dict[str, Any]) -> None:
     run.start = data
     run.model = str((data.get("model") or {}).get("ref") or "")
+
+
+def _inherit(run: Run) -> None:
+    """What was used up to here is the source's; the fork counts from zero."""
+    account = (run.end or {}).get("spent") or {}
+    run.inherited = account_of(account) if account else run.spent
+    run.spent, run.costs, run.seam = Spent(), {}, max(run.rows, default=0)
+    if run.end is not None:
+        run.end = {key: value for key, value in run.end.items() if key != "spent"}
+
+
+def _amended(run: Run, event: Event, data: dict[str, Any]) -> None:
+    """A result that a person supplied is a row of its own; other amendments show in what runs by them."""
+    value = data.get("value")
+    if data.get("what") != "receipt" or not isinstance(value, dict) or "op" not in event:
+        return
+    verb = "stage" if value.get("stage") else "run"
+    row = Row(event["op"], verb, str(value.get("stage") or value.get("tool")), _words(value.get("argv")), run.turn)
+    row.epoch, row.state, row.end, row.end_seq = event["epoch"], "ok", {**value, "by": "person"}, event["seq"]
+    if verb == "stage":
+        _forget(run, row)
+    run.rows[row.op] = row
+
+
+def _forget(run: Run, row: Row) -> None:
+    """A stage is shown once, as it was decided on last."""
+    for other in [old.op for old in run.rows.values() if old.name == row.name and old.op != row.op]:
+        del run.rows[other]
 
 
 def _resume(run: Run, event: Event, data: dict[str, Any]) -> None:
@@ -126,8 +156,7 @@ def _unasked(run: Run, event: Event, data: dict[str, Any]) -> Row:
     argv = _words(call.get("args")) if isinstance(call.get("args"), list) else ()
     row = run.rows[event["op"]] = Row(event["op"], verb, name, argv, run.turn, event["epoch"])
     if verb == "stage":
-        for other in [old.op for old in run.rows.values() if old.name == name and old.op != row.op]:
-            del run.rows[other]
+        _forget(run, row)
     return row
 
 
@@ -213,5 +242,5 @@ def _left(row: Row) -> str:
 _KINDS: dict[str, Callable[[Run, Event, dict[str, Any]], None]] = {
     "run.start": _start, "resume": _resume, "model.start": _asked, "model.reply": _reply, "model.fail": _failed_reply,
     "decide": _decide, "tool.start": _started, "tool.end": _ended, "user.say": _said, "verify": _verified,
-    "park": _parked, "run.end": _run_ended,
+    "park": _parked, "run.end": _run_ended, "amend": _amended,
 }  # fmt: skip

@@ -230,6 +230,13 @@ def _note(event: Event, run: Run, view: Plain) -> str:
     return _join("note", one_line(str(event["data"].get("why") or "")), one_line(text) if isinstance(text, str) else "")
 
 
+def _amend(event: Event, run: Run, view: Plain) -> str:
+    data, value = event["data"], event["data"].get("value")
+    shown = f"= {value}" if data.get("what") == "input" else ""
+    words = one_line(f"{data.get('what')} {data.get('target')} {shown}".rstrip())
+    return _join("amend", words, one_line(f"by {data.get('by')}: {data.get('why')}"))
+
+
 def _park(event: Event, run: Run, view: Plain) -> str:
     asks = [row for row in run.rows.values() if row.verb == "ask" and row.state == "waiting"]
     return "; ".join(_ask(row, view) for row in asks)
@@ -242,5 +249,5 @@ def _leak(event: Event, run: Run, view: Plain) -> str:
 
 _WORDS: dict[str, Callable[[Event, Run, Plain], str | None]] = {
     "tool.end": _tool_end, "decide": _decide, "model.reply": _reply, "model.fail": _model_fail, "verify": _verify,
-    "note": _note, "park": _park, "secret.leak": _leak,
+    "note": _note, "amend": _amend, "park": _park, "secret.leak": _leak,
 }  # fmt: skip

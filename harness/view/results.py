@@ -75,6 +75,8 @@ def _good(row: Row, run: Run, read: Reader, glyphs: Glyphs, narrow: bool) -> str
         words = edit_text(row, run, read, glyphs)[0]
         head, _, path = words.rpartition(" ")
         return f"{head} {path.rsplit('/', 1)[-1]}" if narrow else words
+    if row.end.get("by") == "person":
+        return one_line(f"supplied by a person: {result_text(row.end.get('out'), run.name, read)}")
     lost = row.end.get("dropped") or 0
     cut = f" (cut: {size(lost)} more were dropped)" if lost else ""
     return result_text(row.end.get("out"), run.name, read) + cut

@@ -53,7 +53,10 @@ class Spent:
 
 @dataclass(slots=True)
 class Run:
-    """One log's rows. `opened` is the epoch second at which the model was asked, None when no request is out."""
+    """One log's rows. `opened` is the epoch second at which the model was asked, None when no request is out.
+
+    Of a fork, `inherited` is what the copied lines used, and `seam` the last operation among them.
+    """
 
     name: str
     depth: int = 0
@@ -62,6 +65,8 @@ class Run:
     turn: int = 0
     costs: dict[int, Spent] = field(default_factory=dict)
     spent: Spent = field(default_factory=Spent)
+    inherited: Spent | None = None
+    seam: int = 0
     opened: float | None = None
     model: str = ""
     verdict: dict[str, Any] | None = None
@@ -100,3 +105,10 @@ def short(run: str) -> str:
 def failing(verdict: dict[str, Any]) -> list[dict[str, Any]]:
     """The checks of a `verify` that did not accept."""
     return [check for check in verdict.get("checks") or () if check.get("exit") != 0]
+
+
+def account_of(account: dict[str, Any]) -> Spent:
+    """The `spent` of an event."""
+    tokens = (account.get("tokens_in") or 0) + (account.get("tokens_out") or 0)
+    seconds = float(account.get("active_s") or 0)
+    return Spent(account.get("turns") or 0, tokens, account.get("nanos") or 0, account.get("unpriced") or 0, seconds)

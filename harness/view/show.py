@@ -13,7 +13,7 @@ from harness.view.closing import first_line, last_lines
 from harness.view.fold import abandon
 from harness.view.results import fetch
 from harness.view.rows import Run, Tree, failing
-from harness.view.text import STATE_STYLE, Line, ansi, escape, fit, json_text, one_line, wrap
+from harness.view.text import STATE_STYLE, Line, ansi, escape, fit, json_text, money, one_line, plural, wrap
 from harness.view.tree import Look, turn_lines, turns
 
 
@@ -25,9 +25,20 @@ def show(tree: Tree, look: Look, colour: bool = False, owned: bool = False) -> s
             if each.end is None and each.park is None:
                 abandon(each)
     head: Line = ((first_line(run, look.glyphs, look.width), "bold"),)
-    parts = [[ansi(head, colour)], _goal(run, look), _tree(tree, look, colour), _answer(run, look)]
+    parts = [[ansi(head, colour), *_origin(run)], _goal(run, look), _tree(tree, look, colour), _answer(run, look)]
     parts += [_verdict(run, look, colour), last_lines(tree, look.glyphs, look.width, owned)]
     return "\n".join("\n".join(part) for part in parts if part) + "\n"
+
+
+def _origin(run: Run) -> list[str]:
+    """Where a fork comes from, and what was used up to there."""
+    fork, spent = run.start.get("fork"), run.inherited
+    if not fork:
+        return []
+    parts = [f"fork of {fork.get('run')}@{fork.get('seq')}"]
+    if spent is not None:
+        parts += [f"inherited {plural(spent.turns, 'turn')}", money(spent.nanos, spent.unpriced)]
+    return [one_line(", ".join(parts))]
 
 
 def _goal(run: Run, look: Look) -> list[str]:

@@ -1,0 +1,278 @@
+"""Forks: where one may begin, what it takes over, and that its source stays as it was. Amendments by a person."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.errors import HarnessError, JournalError
+from harness.events.scan import scan
+from harness.runs.fork import fork, point, read_source
+from harness.runs.peek import read_state
+from tests.command import events, harness, newest
+from tests.loop_world import Project, Ran, call, finish, reply
+from tests.run_files import add_pipeline, add_tool, calls, make_project, script
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    made = Project(tmp_path)
+    made.tool("look", 'echo "$2" >> looked; echo "saw $2"', "@option --x=1 <X>  what\n@meta effect read")
+    made.tool("send", 'echo "$2" >> sent; echo "sent $2"', "@option --x=1 <X>  what\n@meta effect external")
+    made.skill(tools="look send")
+    return made
+
+
+def ran_to_the_end(project: Project, **more: Any) -> Ran:
+    big = "b" * 6_000
+    replies = [reply(call("look", "--x", big)), reply(call("send", "--x", "2")), finish("done")]
+    ran = project.run(replies, **more)
+    if ran.stop.code == 5:
+        project.say(ran.folder, "approve")
+        ran = project.resume(ran.folder)
+    assert ran.stop.name == "passed"
+    return ran
+
+
+def digest_of(folder: Path) -> dict[str, str]:
+    return {str(p): hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def forked(project: Project, ran: Ran, seq: int | None) -> Path:
+    source = read_source(ran.folder)
+    return fork(project.world(), source, point(source, seq))
+
+
+def seq_of(ran: Ran, kind: str, number: int = 0) -> int:
+    found: int = ran.of(kind)[number]["seq"]
+    return found
+
+
+def test_a_fork_inside_an_operation_is_refused_and_the_nearest_is_named(project: Project) -> None:
+    ran = ran_to_the_end(project, allow=("send",))
+    inside, quiet = seq_of(ran, "tool.start"), seq_of(ran, "tool.end")
+    with pytest.raises(HarnessError) as caught:
+        forked(project, ran, inside)
+    assert (caught.value.exit_code, caught.value.message) == (2, f"operation #1 is open at event {inside}")
+    assert caught.value.fix == f"harness fork {ran.folder.name}@{quiet}"
+    for seq in (0, 999):
+        with pytest.raises(HarnessError, match="no good event"):
+            forked(project, ran, seq)
+
+
+def test_a_fork_at_a_quiet_point_runs_asks_anew_and_leaves_its_source(project: Project) -> None:
+    ran = ran_to_the_end(project, allow=("send",))
+    before, seq = digest_of(ran.folder), seq_of(ran, "tool.end")
+    folder = forked(project, ran, seq)
+    lines, source = (each.joinpath("events.jsonl").read_bytes().split(b"\n") for each in (folder, ran.folder))
+    assert lines[1:seq] == source[1:seq] and len(lines) == seq + 1
+    first, old = json.loads(lines[0]), json.loads(source[0])
+    assert (first["seq"], first["epoch"], first["at"]) == (1, 1, old["at"])
+    assert first["data"]["fork"] == {"run": ran.folder.name, "seq": seq}
+    assert [first["data"][key] == old["data"][key] for key in ("goal", "digests", "model", "skill")] == [True] * 4
+    assert len(scan(folder.joinpath("events.jsonl").read_bytes(), folder).events) == seq
+    state = read_state(folder)
+    assert state is not None and (state.spent.turns, state.spent.calls) == (0, 0)
+    assert (state.inherited.turns, state.inherited.calls) == (1, 1)
+    more = project.resume(folder)  # the grant of --allow was the source's
+    assert (more.stop.code, more.spawned, more.end["ops"]) == (5, [], [2])
+    project.say(folder, "approve")
+    more = project.resume(folder)
+    assert (more.stop.name, more.spawned, more.answer) == ("passed", ["send"], "done")
+    assert more.end["spent"]["turns"] == 2 and more.end["spent"]["calls"] == 1
+    assert digest_of(ran.folder) == before
+
+
+def test_an_approval_that_was_used_is_not_inherited(project: Project) -> None:
+    """The source's `send` was approved by a person; the fork before it asks again."""
+    ran = ran_to_the_end(project)
+    more = project.resume(forked(project, ran, seq_of(ran, "tool.end")))
+    assert (more.stop.code, more.spawned) == (5, [])
+
+
+def test_a_budget_counts_from_the_fork(project: Project) -> None:
+    ran = ran_to_the_end(project, allow=("send",), budget="turns=3")
+    folder = forked(project, ran, seq_of(ran, "tool.end"))
+    more = project.resume(folder, allow=("send",))
+    assert (more.stop.name, more.end["spent"]["turns"]) == ("passed", 2)
+
+
+def test_a_fork_of_a_fork_and_of_a_run_after_its_end(project: Project) -> None:
+    ran = ran_to_the_end(project, allow=("send",))
+    one = forked(project, ran, None)
+    with pytest.raises(HarnessError, match="has passed"):
+        project.resume(one)
+    two = forked(project, Ran(ran.stop, one, []), None)
+    state = read_state(two)
+    assert state is not None and state.start["fork"]["run"] == one.name
+    assert (state.inherited.turns, state.spent.turns, state.status) == (3, 0, "ended")
+
+
+def damaged(ran: Ran, line: int) -> None:
+    path = ran.folder / "events.jsonl"
+    lines = path.read_bytes().split(b"\n")
+    lines[line - 1] = lines[line - 1].replace(b'"seq"', b'"sEq"', 1)
+    path.write_bytes(b"\n".join(lines))
+
+
+def test_after_damage_a_fork_of_the_last_good_event_goes_on(project: Project) -> None:
+    ran = ran_to_the_end(project, allow=("send",))
+    last = seq_of(ran, "tool.end")
+    damaged(ran, seq_of(ran, "decide", 1))
+    with pytest.raises(JournalError):
+        project.resume(ran.folder)
+    before = digest_of(ran.folder)
+    with pytest.raises(HarnessError) as caught:
+        forked(project, ran, last)
+    attempt = ran.folder / "ops" / "2" / "1"
+    assert caught.value.exit_code == 11 and str(attempt) in caught.value.message
+    assert f"harness settle {ran.folder.name} 2" in caught.value.fix
+    assert digest_of(ran.folder) == before
+    (ran.folder / "inbox" / "settle-1.json").write_text('{"kind": "settle", "op": 2, "verdict": "did-not-happen"}')
+    folder = forked(project, ran, last)
+    more = project.resume(folder, allow=("send",))
+    assert (more.stop.name, more.spawned) == ("passed", ["send"])
+
+
+def test_after_damage_an_attempt_that_only_read_needs_no_settling(project: Project) -> None:
+    ran = project.run([reply(call("look")), reply(call("look", "--x", "2")), finish("done")])
+    damaged(ran, seq_of(ran, "tool.start", 1))
+    more = project.resume(forked(project, ran, seq_of(ran, "tool.end")))
+    assert (more.stop.name, more.spawned) == ("passed", ["look"])
+
+
+def test_a_lost_blob_is_named_with_the_event_before_it(project: Project) -> None:
+    ran = ran_to_the_end(project, allow=("send",))
+    for blob in (ran.folder / "blobs").iterdir():
+        blob.unlink()
+    with pytest.raises(JournalError) as caught:
+        forked(project, ran, seq_of(ran, "tool.end"))
+    assert "is missing" in caught.value.message and f"{ran.folder.name}@2" in caught.value.fix
+
+
+def test_a_child_is_forked_with_its_parent(project: Project) -> None:
+    project.stages("line", "a: {run: [look]}")
+    project.skill(tools="line")
+    ran = project.run([reply(call("line")), finish("done")])
+    with pytest.raises(HarnessError, match="is part of the run"):
+        forked(project, Ran(ran.stop, ran.child(), []), None)
+    more = project.resume(forked(project, ran, seq_of(ran, "tool.end")))
+    assert (more.stop.name, more.spawned, more.end["spent"]["turns"]) == ("passed", [], 1)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    site = make_project(tmp_path / "site")
+    add_tool(site, "shaky", "echo x >> tried; [ -e mended ] && echo well")
+    add_tool(site, "end", 'echo "ended $2" | tee -a ends', "# @meta effect write")
+    add_pipeline(site, "line", '  a: {run: [look]}\n  b: {run: [shaky], needs: [a]}\n'
+                               '  c: {run: [end, --x, "${b}"]}\n')  # fmt: skip
+    return site
+
+
+def test_the_command_forks_and_show_tells(site: Path) -> None:
+    model = script(site, calls(["look"]), calls({"finish": "done"}))
+    assert harness("run", "work", "go", "-m", model, cwd=site).returncode == 0
+    run = newest(site)
+    done = harness("fork", f"{run.name}@{events(run, 'tool.end')[0]['seq']}", cwd=site)
+    assert done.returncode == 0 and "harness resume" in done.stderr
+    made = run.parent / done.stdout.strip()
+    assert made.is_dir() and done.stdout.count("\n") == 1
+    shown = harness("show", made.name, cwd=site).stdout
+    assert f"fork of {run.name}@" in shown and "inherited 1 turn" in shown
+    body = json.loads(harness("show", made.name, "--json", cwd=site).stdout)
+    assert body["fork"]["run"] == run.name and body["inherited"]["turns"] == 1
+    assert harness("resume", made.name, cwd=site).returncode == 0
+    body = json.loads(harness("show", made.name, "--json", cwd=site).stdout)
+    assert (body["stop"], body["spent"]["turns"]) == ("passed", 1)
+    for word, said in {f"{run.name}@x": "no event number", f"{run.name}@": "no event number",
+                       f"{run.name}@9999": "no good event", "nosuch": "no run"}.items():  # fmt: skip
+        wrong = harness("fork", word, cwd=site)
+        assert (wrong.returncode, said in wrong.stderr, wrong.stdout) == (2, True, "")
+
+
+def test_the_command_sets_a_stage(site: Path) -> None:
+    assert harness("pipeline", "bin/line", cwd=site).returncode == 1
+    run = newest(site)
+    (site / "mended").touch()
+    done = harness("resume", run.name, "--set", "c.x=other", cwd=site)
+    assert (done.returncode, done.stdout) == (0, "ended other\n")
+    wrong = harness("resume", run.name, "--set", "cc.x=1", cwd=site)
+    assert wrong.returncode == 2 and "name one of: a b c" in wrong.stderr
+
+
+def test_a_person_supplies_a_result_and_it_is_shown_as_theirs(site: Path) -> None:
+    assert harness("pipeline", "bin/line", cwd=site).returncode == 1
+    run = newest(site)
+    (site / "b.txt").write_text("by hand\n")
+    assert harness("amend", run.name, "--receipt", "b=b.txt", cwd=site).returncode == 2  # no reason
+    done = harness("amend", run.name, "--receipt", "2=b.txt", "--why", "it was down", cwd=site)
+    assert done.returncode == 0 and "harness resume" in done.stderr
+    done = harness("resume", run.name, cwd=site)
+    assert (done.returncode, done.stdout) == (0, "ended by hand\n")
+    assert (site / "tried").read_text() == "x\n"  # the stage itself ran once, before
+    [amended] = events(run, "amend")
+    assert amended["op"] == 3 and amended["data"]["by"].startswith("user:") and amended["data"]["why"] == "it was down"
+    assert "supplied by a person: 1 line" in harness("show", run.name, cwd=site).stdout
+    steps = json.loads(harness("show", run.name, "--json", cwd=site).stdout)["steps"]
+    assert [(step["op"], step["by"]) for step in steps] == [(1, None), (3, "person"), (4, None)]
+
+
+def test_a_stale_stage_runs_again_and_what_it_changed(site: Path) -> None:
+    (site / "mended").touch()
+    assert harness("pipeline", "bin/line", cwd=site).returncode == 0
+    run = newest(site)
+    assert harness("resume", run.name, cwd=site).returncode == 2  # it has passed
+    assert harness("amend", run.name, "--stale", "b", "--why", "was cut", cwd=site).returncode == 0
+    assert harness("resume", run.name, cwd=site).returncode == 0
+    assert (site / "tried").read_text() == "x\nx\n" and (site / "ends").read_text() == "ended well\n"
+    wrong = harness("amend", run.name, "--stale", "bb", "--why", "x", cwd=site)
+    assert wrong.returncode == 2 and "name one of: a b c" in wrong.stderr
+
+
+AMENDMENTS: dict[str, tuple[str, ...]] = {
+    "neither": ("--why", "x"), "both": ("--stale", "a", "--receipt", "1=b.txt", "--why", "x"),
+    "no such operation": ("--receipt", "99=b.txt", "--why", "x"), "no file": ("--receipt", "1=none.txt", "--why", "x"),
+    "no text": ("--receipt", "1=bytes", "--why", "x"), "no name": ("--receipt", "b.txt", "--why", "x"),
+    "an empty reason": ("--stale", "a", "--why", " "),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", AMENDMENTS)
+def test_an_amendment_that_cannot_be_leaves_the_inbox_empty(site: Path, case: str) -> None:
+    harness("pipeline", "bin/line", cwd=site)
+    run = newest(site)
+    (site / "b.txt").write_text("x\n")
+    (site / "bytes").write_bytes(b"\xff\xfe")
+    done = harness("amend", run.name, *AMENDMENTS[case], cwd=site)
+    assert done.returncode == 2 and "fix:" in done.stderr and not list((run / "inbox").iterdir())
+
+
+def test_a_supplied_result_reaches_the_model(project: Project) -> None:
+    project.tool("look", "exit 1")
+    project.skill(tools="look", requires="look")
+    first = [reply(call("look")), finish("one"), finish("two"), finish("three")]
+    ran = project.run(first)
+    assert ran.stop.name == "declined"
+    project.script([*first, finish("four")])
+    value = {"tool": "look", "argv": [], "out": "seen"}
+    message = {"kind": "amend", "what": "receipt", "target": "1", "value": value, "by": "user:x", "why": "down"}
+    (ran.folder / "inbox" / "amend-1.json").write_text(json.dumps(message))
+    more = project.resume(ran.folder)
+    assert (more.stop.name, more.answer, more.spawned) == ("passed", "four", [])
+    assert more.notes() == ["a person supplied the result of 1: read op:5"]
+
+
+@pytest.mark.parametrize("value", [None, 7, {"tool": "look"}, [7], "x"])
+def test_an_amendment_that_says_nothing_is_dropped_and_told(project: Project, value: object) -> None:
+    ran = project.run([reply(call("look")), finish("one")], budget="turns=1")
+    for what in ("receipt", "stale", "other"):
+        message = {"kind": "amend", "what": what, "target": "1", "value": value, "why": "x"}
+        (ran.folder / "inbox" / f"amend-{what}.json").write_text(json.dumps(message))
+    more = project.resume(ran.folder, budget="turns=5")
+    assert more.stop.name == "passed" and not [e for e in more.of("amend") if e["data"]["what"] != "budget"]
+    assert len(more.notes()) == 3 and not list((ran.folder / "inbox").iterdir())
