@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from harness.errors import HarnessError
+from harness.runs.fork import fork, point, read_source
 from harness.runs.peek import read_state
-from tests.loop_world import Project, Ran, call, finish, reply
+from tests.loop_world import CountingIO, Project, Ran, call, finish, reply
 
 LINE = """
 demand: {run: [demand, --capacity, "40000"]}
@@ -38,6 +39,12 @@ def line(project: Project, *words: str) -> Ran:
 def again(project: Project, ran: Ran, *sets: str, **more: object) -> Ran:
     """`harness resume RUN --set …`"""
     return project.resume(ran.folder, sets=sets, **more)  # type: ignore[arg-type]
+
+
+def forked_of(project: Project, ran: Ran) -> Path:
+    """A fork before the run's end, to be gone on with."""
+    source = read_source(ran.folder)
+    return fork(project.world(), source, point(source, source.quiet[-2]))
 
 
 def test_example_one_an_identical_result_changes_nothing_downstream(project: Project) -> None:
@@ -220,3 +227,78 @@ def test_a_waiting_stage_is_withdrawn_when_its_argument_is_set(tmp_path: Path) -
     made.say(ran.folder, "approve", 2)
     assert made.resume(ran.folder).stop.name == "passed"
     assert (made.path / "sent").read_text() == "you\n"
+
+
+def test_a_changed_tool_of_a_stage_is_refused_and_accepted(four: Project) -> None:
+    """Its stage runs again; one whose result comes out the same changes nothing after it."""
+    ran = line(four, "--good", "3")
+    four.tool("shaky", "echo well", "@option --n! <INT>  n\n@meta effect read")
+    with pytest.raises(HarnessError) as caught:
+        again(four, ran, "four.n=5")
+    assert caught.value.exit_code == 2 and "tool shaky: " in caught.value.message and "\u2192" in caught.value.message
+    more = again(four, ran, "four.n=5", accept=True)
+    assert (more.stop.name, more.spawned) == ("passed", ["shaky", "step"])
+    assert [c["what"] for c in more.of("resume")[0]["data"]["changes"]] == ["tool shaky"]
+    assert again(four, ran, "four.n=6").spawned == ["step"]
+
+
+def test_a_changed_pipeline_file_is_refused_and_accepted(four: Project) -> None:
+    ran = line(four, "--good", "3")
+    four.stages("line", FOUR.replace('"4"', '"7"'), "@option --good=0 <INT>  which is good")
+    with pytest.raises(HarnessError, match="skill: "):
+        again(four, ran, "inputs.good=3")
+    more = again(four, ran, "inputs.good=3", accept=True)
+    assert (more.stop.name, more.spawned, more.answer) == ("passed", ["step"], "7\n")
+
+
+def test_a_changed_tool_below_a_pipeline_of_a_skill_runs_again_with_the_next_call(four: Project) -> None:
+    four.skill(tools="line", pipeline="line")
+    ran = four.run("none", goal="")
+    four.tool("shaky", "echo well", "@option --n! <INT>  n\n@meta effect read")
+    more = four.resume(ran.folder)
+    assert (more.stop.name, more.spawned) == ("passed", ["shaky", "step"])
+
+
+def test_no_answer_passes_while_a_file_below_its_pipeline_is_gone(project: Project) -> None:
+    """A skill that requires the price: with the cluster file deleted the price does not stand."""
+    project.skill(tools="line price", requires="price", pipeline="line")
+    ran = project.run("none")
+    assert (ran.stop.name, ran.spawned) == ("passed", ["demand", "radius", "clusters", "price"])
+    (project.path / "clusters.csv").unlink()
+    more = project.resume(ran.folder, "once more")
+    assert (more.stop.name, more.spawned) == ("passed", ["clusters"])
+
+
+def test_a_pipeline_in_a_pipeline_runs_again_what_changed_below(project: Project) -> None:
+    project.stages("outer", "inner: {run: [line]}\nlast: {run: [price], needs: [inner]}")
+    ran = project.pipeline(project.path / "bin" / "outer")
+    assert ran.spawned == ["demand", "radius", "clusters", "price", "price"]
+    (project.path / "clusters.csv").unlink()
+    more = again(project, ran, "line/demand.capacity=51000")
+    assert (more.stop.name, more.spawned) == ("passed", ["demand", "radius", "clusters"])
+    (project.path / "clusters.csv").unlink()
+    more = project.resume(forked_of(project, more))
+    assert (more.stop.name, more.spawned) == ("passed", ["clusters"])
+
+
+def test_a_killed_second_call_goes_on_as_its_own(four: Project) -> None:
+    """Killed right after its copy was written: the copied end of the first call is not taken for its own."""
+    four.skill(tools="line")
+    first = [reply(call("line")), reply(call("line", "--good", "3")), finish("fin")]
+    ran = four.run(first, budget="turns=1")
+    plain = CountingIO.put
+
+    def put(self: CountingIO, path: Path, data: bytes, mode: int = 0o600) -> None:
+        plain(self, path, data, mode)
+        if path.name == "events.jsonl":
+            raise KeyboardInterrupt
+
+    try:
+        CountingIO.put = put  # type: ignore[method-assign]
+        with pytest.raises(KeyboardInterrupt):
+            four.resume(ran.folder, budget="turns=3")
+    finally:
+        CountingIO.put = plain  # type: ignore[method-assign]
+    more = four.resume(ran.folder)
+    assert (more.stop.name, more.spawned) == ("passed", ["shaky", "step"])
+    assert (four.path / "steps").read_text() == "1\n2\n4\n"

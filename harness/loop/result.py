@@ -11,6 +11,7 @@ from harness.events.attempts import may_retry, pause_s
 from harness.events.state import Operation
 from harness.executor import Outcome
 from harness.graph.fresh import Values
+from harness.loop.clash import clash
 from harness.loop.confine import Aftermath
 from harness.loop.gate import repeat_of
 from harness.loop.run import ChildEnd, Run
@@ -32,6 +33,8 @@ def end_data(
     artifacts, missing = _artifacts(run, op, tool, outcome) if name == "OK" else ([], "")
     if missing:
         name, word, why = "FAILED", "failed", missing
+    elif both := clash(run, op, artifacts):
+        name, word, why = "CONFLICT", "failed", both
     undone = [change for change in left.changes if change.what != "moved"] if left else []
     if undone:
         name, word, why = "DENIED", "failed", _undone_text(run, undone)
@@ -144,7 +147,11 @@ def child_data(run: Run, op: Operation, end: ChildEnd) -> dict[str, Any]:
     code = 0 if ok else end.stop.code or 1
     data: dict[str, Any] = {"try": op.attempt} if op.attempt > 1 else {}
     data |= {"outcome": "done" if ok else "failed", "exit": code, "class": "OK" if ok else end.error_class}
-    data |= {"by": "child", "ms": end.ms, "out": run.log.fit(end.output), "result": result_digest(code, end.output, ())}
+    artifacts = [{"path": p, "sha256": sha} for p, sha in end.artifacts if ok and run.file_digest(p) == sha]
+    result = result_digest(code, end.output, artifacts)
+    data |= {"by": "child", "ms": end.ms, "out": run.log.fit(end.output), "result": result}
+    if artifacts:
+        data["artifacts"] = artifacts
     data |= {"stop": end.stop.name, "spent": dict(end.spent)}
     if end.barred:
         data["barred"] = list(end.barred)

@@ -65,6 +65,7 @@ class ChildEnd:
 
     `barred` are tools whose calls left an outcome that stays unknown; `until` is when one that waits is due, in epoch
     seconds.
+    `artifacts` are the files, (path, SHA-256), that the stages of a pipeline made.
     """
 
     stop: Stop
@@ -76,6 +77,7 @@ class ChildEnd:
     ms: int = 0
     barred: tuple[str, ...] = ()
     until: float | None = None
+    artifacts: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(slots=True)

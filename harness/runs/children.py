@@ -181,7 +181,7 @@ def _from_end(folder: Path, known: State) -> ChildEnd:
     end = known.end or {}
     return ChildEnd(
         Stop(end["stop"], end["exit"]), _text(folder, end.get("answer")), error_class_of(end), end.get("error", ""),
-        _numbers(end.get("spent") or {}), barred=tuple(sorted(known.barred)),
+        _numbers(end.get("spent") or {}), barred=tuple(sorted(known.barred)), artifacts=made_by_stages(known),
     )  # fmt: skip
 
 
@@ -192,8 +192,14 @@ def ended(run: Run, stop: Stop) -> ChildEnd:
     hint = (run.state.park or {}).get("hint", "") if stop.parked else ""
     until = due_at(run.state) if stop.parked else None
     spent, ms = _numbers(spent_of(run.state)), run.state.spent.active_ms
-    barred = tuple(sorted(run.state.barred))
-    return ChildEnd(stop, output, error_class_of(end), end.get("error", ""), spent, hint, ms, barred, until)
+    barred, made = tuple(sorted(run.state.barred)), made_by_stages(run.state)
+    return ChildEnd(stop, output, error_class_of(end), end.get("error", ""), spent, hint, ms, barred, until, made)
+
+
+def made_by_stages(state: State) -> tuple[tuple[str, str], ...]:
+    """The files that the stages of a pipeline hold: its result stands on them, too."""
+    held = (receipt for slot, receipt in state.slots.items() if slot[0] == "stage" and receipt.ok)
+    return tuple(sorted({artifact for receipt in held for artifact in receipt.artifacts}))
 
 
 def error_class_of(end: dict[str, Any]) -> str:
