@@ -132,10 +132,54 @@ def test_after_damage_a_fork_of_the_last_good_event_goes_on(project: Project) ->
     assert caught.value.exit_code == 11 and str(attempt) in caught.value.message
     assert f"harness settle {ran.folder.name} 2" in caught.value.fix
     assert digest_of(ran.folder) == before
-    (ran.folder / "inbox" / "settle-1.json").write_text('{"kind": "settle", "op": 2, "verdict": "did-not-happen"}')
+    settle(ran, "did-not-happen")
     folder = forked(project, ran, last)
     more = project.resume(folder, allow=("send",))
     assert (more.stop.name, more.spawned) == ("passed", ["send"])
+
+
+def settle(ran: Ran, word: str) -> None:
+    message = {"kind": "settle", "op": 2, "word": word}
+    (ran.folder / "inbox" / "settle-1.json").write_text(json.dumps(message))
+
+
+@pytest.mark.parametrize("word", ["happened", "unknown"])
+def test_what_a_person_settled_after_damage_is_not_repeated_by_the_fork(project: Project, word: str) -> None:
+    ran = ran_to_the_end(project, allow=("send",))
+    last = seq_of(ran, "tool.end")
+    damaged(ran, seq_of(ran, "decide", 1))
+    settle(ran, word)
+    more = project.resume(forked(project, ran, last), allow=("send",))
+    assert (more.codes()[-1], more.spawned) == ("DENIED" if word == "happened" else "UNKNOWN_OUTCOME", [])
+    assert (project.path / "sent").read_text() == "2\n"
+
+
+def test_after_damage_no_stage_pays_again_and_a_supplied_result_goes_on(project: Project) -> None:
+    path = project.stages("line", "a: {run: [look]}\nb: {run: [send, --x, me], needs: [a]}\n"
+                          "c: {run: [look, --x, '${b}']}")  # fmt: skip
+    ran = project.pipeline(path, allow=("send --x=me",))
+    last = seq_of(ran, "tool.end")
+    damaged(ran, last + 1)
+    settle(ran, "happened")
+    folder = forked(project, ran, last)
+    more = project.resume(folder, allow=("send --x=me",))
+    assert (more.stop.name, more.spawned) == ("denied", [])
+    assert "it happened already, in the lost part of" in more.end["error"]
+    value = {"tool": "send", "stage": "b", "argv": None, "out": "sent me"}
+    message = {"kind": "amend", "what": "receipt", "target": "b", "value": value, "by": "user:x", "why": "it did"}
+    (folder / "inbox" / "amend-1.json").write_text(json.dumps(message))
+    more = project.resume(folder)
+    assert (more.stop.name, more.spawned, more.answer) == ("passed", ["look"], "saw sent me\n")
+
+
+def test_an_attempt_of_which_no_line_is_left_must_be_settled_too(project: Project) -> None:
+    """The journal was cut at a line's end: it looks whole, and an effect lies beside it."""
+    ran = ran_to_the_end(project, allow=("send",))
+    cut, journal = seq_of(ran, "tool.start", 1) - 1, ran.folder / "events.jsonl"
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:cut]))
+    with pytest.raises(HarnessError) as caught:
+        forked(project, ran, None)
+    assert caught.value.exit_code == 11 and "ops/2/1" in caught.value.message
 
 
 def test_after_damage_an_attempt_that_only_read_needs_no_settling(project: Project) -> None:
@@ -193,6 +237,27 @@ def test_the_command_forks_and_show_tells(site: Path) -> None:
                        f"{run.name}@9999": "no good event", "nosuch": "no run"}.items():  # fmt: skip
         wrong = harness("fork", word, cwd=site)
         assert (wrong.returncode, said in wrong.stderr, wrong.stdout) == (2, True, "")
+
+
+def test_the_commands_settle_a_damaged_run_and_fork_it(site: Path) -> None:
+    model = script(site, calls(["look"]), calls(["act"]), calls({"finish": "done"}))
+    assert harness("run", "work", "go", "-m", model, "--allow", "act", cwd=site).returncode == 0
+    run = newest(site)
+    seq = events(run, "tool.end")[0]["seq"]
+    lines = (run / "events.jsonl").read_bytes().split(b"\n")
+    lines[seq + 2] = lines[seq + 2].replace(b"a", b"b", 1)
+    (run / "events.jsonl").write_bytes(b"\n".join(lines))
+    broken = harness("resume", run.name, cwd=site)
+    assert broken.returncode == 3 and f"harness fork {run.name}@{seq + 2}" in broken.stderr
+    refused = harness("fork", f"{run.name}@{seq}", cwd=site)
+    assert refused.returncode == 11 and f"harness settle {run.name} 2" in refused.stderr
+    assert harness("settle", run.name, "9", "happened", cwd=site).returncode == 2
+    assert harness("settle", run.name, "2", "happened", cwd=site).returncode == 0
+    made = harness("fork", f"{run.name}@{seq}", cwd=site)
+    assert made.returncode == 0
+    script(site, calls(["look"]), calls(["act"]), calls({"finish": "done"}))
+    assert harness("resume", made.stdout.strip(), "--allow", "act", cwd=site).returncode == 0
+    assert (site / "ledger").read_text() == "1\n"
 
 
 def test_the_command_sets_a_stage(site: Path) -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from harness.cli.options import globals_of, manual
+from harness.cli.options import Globals, globals_of, manual
 from harness.cli.place import place, runs_dir
 from harness.cli.word import Resume, RunName, said_words
 from harness.errors import HarnessError, near_text
 from harness.events.io import IO
-from harness.runs.deliver import Waiting, meant, one, put
+from harness.runs.deliver import Waiting, meant, one, put, send
 from harness.runs.find import find_run
+from harness.runs.fork import Source, read_source
 from harness.view.closing import SETTLED
 
 MAX_OUTPUT = 8 << 20
@@ -43,9 +45,27 @@ def settle(
     if output is not None and word != "happened":
         raise HarnessError("--output is what a call had printed that happened", "leave it out, or say: happened")
     printed = {"output": _printed(output)} if output is not None else {}
+    message = {"kind": "settle", "word": word, "why": why or "", **printed}
+    source = read_source(folder)
+    if source.damage:
+        return _for_a_fork(said, source, words, message)
     target = _target(folder, words)
-    put(target, IO(), {"kind": "settle", "word": word, "why": why or "", **printed})
+    put(target, IO(), message)
     return said_words(said, at, [(target, f"settled as {word}:")], resume)
+
+
+def _for_a_fork(said: Globals, source: Source, words: list[str], message: dict[str, str]) -> int:
+    """A damaged run takes no word any more; whoever forks it reads this one."""
+    numbers = sorted({int(attempt.parent.name) for attempt in source.begun})
+    number = words[0].removeprefix("#")
+    if len(words) < 2 or not number.isdecimal() or int(number) not in numbers:
+        known = " ".join(map(str, numbers)) or "none"
+        what = f"{source.folder.name} is damaged: {source.damage}"
+        raise HarnessError(what, f"name an operation that began: {known}")
+    send(source.folder, IO(), {**message, "op": int(number)})
+    if not said.quiet:
+        print(f"settled as {message['word']}: #{number}; go on: harness fork {source.folder.name}", file=sys.stderr)
+    return 0
 
 
 def _verdict(words: list[str]) -> str:

@@ -89,3 +89,14 @@ def inherit(state: State) -> None:
     state.inherited, state.spent = state.spent, Spent()
     state.budget = dict(state.start.get("budget") or {})
     state.since_end = state.next_op
+    for said in state.start["fork"].get("settled") or ():
+        _heed(state, said)
+
+
+def _heed(state: State, said: dict[str, Any]) -> None:
+    """A call of lost lines as a person settled it: what happened is not done again, what is unknown bars its tool."""
+    argv = tuple(said.get("argv") or ())
+    if argv and said["word"] == "happened":
+        state.denied[argv] = f"it happened already, in the lost part of {state.start['fork']['run']}"
+    elif argv and said["word"] == "unknown":
+        state.barred.add(argv[0])

@@ -72,9 +72,10 @@ def scan(raw: bytes, folder: Path, blobs: bool = True) -> Scan:
     if not proof:
         return Scan(tuple(events), good, tail)
     last = events[-1] if events else {"seq": 0, "epoch": 1, "v": 1}
+    way = f", or go on from before it: harness fork {folder.name}@{last['seq']}" if events else "; nothing was changed"
     raise JournalError(
         f"the journal is damaged at byte {good}: {lost or _why(tail, last)}; the last good event is {last['seq']}",
-        "restore the run's folder from a copy; nothing was changed",
+        f"restore the run's folder from a copy{way}",
         str(path),
     )
 

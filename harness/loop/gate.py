@@ -104,11 +104,11 @@ def _confined(run: Run, tool: Tool, request: Request) -> Request:
 
 def _graphed(run: Run, op: Operation, request: Request) -> tuple[Request, tuple[int, ...]]:
     """The request with the needs that do not hold and a person's earlier no; the operations it would stand on."""
+    before = run.state.denied.get((request.tool, *request.argv))
     if op.verb == "stage":
-        return request, run.stage_needs(op)
+        return replace(request, refused_before=before), run.stage_needs(op)
     ground, graph = run.ground(), run.toolset.graph
     missing = unmet(ground, graph, request.tool, request.values)
-    before = run.state.denied.get((request.tool, *request.argv))
     request = replace(request, needs=tuple(need.text() for need in missing), refused_before=before)
     return request, consumed(ground, graph, request.tool, request.values)
 

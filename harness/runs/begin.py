@@ -194,7 +194,7 @@ def tidy_attempts(run: Run) -> None:
             continue
         if has_begun(attempt) and not (op is not None and is_harmless(op)):
             what = f"an attempt began that the journal does not know: ops/{n}/{k}"
-            raise JournalError(what, "restore the run's folder from a copy; nothing was changed", str(attempt))
+            raise JournalError(what, f"look there, then: harness fork {run.name}", str(attempt))
         with run.log.guarded("an attempt's folder cannot be set aside"):
             run.world.io.rename(attempt, attempt.with_name(f"lost-{k}-{letters(4)}"))
 

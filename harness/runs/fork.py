@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,17 +14,17 @@ from harness.events.fold import apply, fold
 from harness.events.line import frame
 from harness.events.scan import blob_names, good_events, never_started, scan
 from harness.events.state import State
-from harness.loop.inbox import waiting_files
 from harness.loop.run import World
 from harness.runs.begin import new_log
 from harness.runs.facts import machine
+from harness.runs.lost import begun_attempts, settled, unaccounted
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
     """The good part of a run that is copied: its events and where each line ends. `damage` says what is wrong after it.
 
-    `quiet` are the sequence numbers at which no operation is open.
+    `quiet` are the sequence numbers at which no operation is open, `begun` the attempts that may have had an effect.
     """
 
     folder: Path
@@ -34,6 +33,7 @@ class Source:
     ends: tuple[int, ...]
     quiet: tuple[int, ...]
     damage: str = ""
+    begun: tuple[Path, ...] = ()
 
     @property
     def start(self) -> dict[str, Any]:
@@ -44,6 +44,7 @@ class Source:
 def read_source(folder: Path) -> Source:
     """What of a run can be copied. Raises JournalError where not even its beginning can."""
     path = folder / "events.jsonl"
+    begun = tuple(begun_attempts(folder))  # before the journal, which a live owner extends first
     try:
         raw = path.read_bytes()
     except OSError as error:
@@ -52,7 +53,10 @@ def read_source(folder: Path) -> Source:
     if not found or found[0][0]["kind"] != "run.start":
         raise never_started(folder)
     events = tuple(event for event, _ in found)
-    return Source(folder, raw, events, tuple(end for _, end in found), _quiet(events), _damage(raw, folder))
+    damage = _damage(raw, folder)
+    if not damage and (lost := unaccounted(begun, fold(events))):
+        damage = f"an attempt began that the journal does not know: {lost[0]}"
+    return Source(folder, raw, events, tuple(end for _, end in found), _quiet(events), damage, begun)
 
 
 def _damage(raw: bytes, folder: Path) -> str:
@@ -89,9 +93,15 @@ def point(source: Source, seq: int | None) -> int:
         open_now = " ".join(f"#{n}" for n in fold(source.events[:at]).open_ops)
         raise HarnessError(f"operation {open_now} is open at event {at}", f"harness fork {name}@{near}")
     _refuse_lost_blobs(source, at)
-    if source.damage:
-        _refuse_unsettled(source, at)
+    settled_after(source, at)
     return at
+
+
+def settled_after(source: Source, at: int) -> list[dict[str, Any]]:
+    """What a person said of the attempts that the copy would not account for. Raises HarnessError (exit 11)."""
+    if not source.damage:
+        return []
+    return settled(source.folder, unaccounted(source.begun, fold(source.events[:at])))
 
 
 def _refuse_lost_blobs(source: Source, at: int) -> None:
@@ -101,42 +111,6 @@ def _refuse_lost_blobs(source: Source, at: int) -> None:
                 good = max((n for n in source.quiet if n < event["seq"]), default=0)
                 fix = f"harness fork {source.folder.name}@{good}" if good else "restore the folder from a copy"
                 raise JournalError(f"blob {name[:12]} of event {event['seq']} is missing", fix, str(source.folder))
-
-
-def _refuse_unsettled(source: Source, at: int) -> None:
-    """Nobody knows what became of an attempt whose lines are lost: a person must say it before it could be repeated."""
-    unknown = unaccounted(source.folder, fold(source.events[:at]))
-    left = [folder for folder in unknown if not _is_settled(source, folder)]
-    if left:
-        named = "\n  ".join(str(folder) for folder in left)
-        n = left[0].parent.name
-        what = f"the damaged part of the journal held attempts that may have had an effect:\n  {named}"
-        raise HarnessError(what, f"look there, then: harness settle {source.folder.name} {n} VERDICT", code=11)
-
-
-def unaccounted(folder: Path, state: State) -> list[Path]:
-    """The attempts that began, may have had an effect, and are unknown to a state; one that only reads has no shim."""
-    found = []
-    for attempt in sorted((folder / "ops").glob("*/*")):
-        n, k = attempt.parent.name, attempt.name
-        if not n.isdigit() or not k.isdigit():
-            continue
-        op, started = state.ops.get(int(n)), attempt / "started"
-        if (op is None or int(k) > op.attempt) and started.is_file() and started.stat().st_size:
-            found.append(attempt)
-    return found
-
-
-def _is_settled(source: Source, attempt: Path) -> bool:
-    """Whether a person's verdict on the operation lies in the inbox: no owner can turn it into an event any more."""
-    for path in waiting_files(source.folder):
-        try:
-            message = json.loads(path.read_bytes())
-            if message["kind"] == "settle" and int(message["op"]) == int(attempt.parent.name):
-                return True
-        except (ValueError, KeyError, TypeError, OSError, RecursionError):
-            continue
-    return False
 
 
 def fork(world: World, source: Source, at: int) -> Path:
@@ -149,8 +123,8 @@ def fork(world: World, source: Source, at: int) -> Path:
         raise HarnessError(what, f"harness fork {parent['run']}")
     if not source.damage:
         seal.check(world.seals, source.folder, world.io)
-    state = fold(source.events[:at])
-    return copied(world, source, at, {"budget": dict(state.budget)})
+    state, said = fold(source.events[:at]), settled_after(source, at)
+    return copied(world, source, at, {"budget": dict(state.budget)} | ({"settled": said} if said else {}))
 
 
 def copied(world: World, source: Source, at: int, fresh: Mapping[str, Any], folder: Path | None = None) -> Path:
@@ -177,7 +151,8 @@ def _journal(source: Source, at: int, name: str, fresh: Mapping[str, Any]) -> by
 def _start(source: Source, at: int, name: str, fresh: Mapping[str, Any]) -> dict[str, Any]:
     """The source's first line under a new name and on this machine; its pins, its mark and its goal stay."""
     old, facts = dict(source.start), machine()
-    given = {**fresh, "fork": {"run": source.folder.name, "seq": at}}
+    link = {"run": source.folder.name, "seq": at}
+    given = {**fresh, "fork": link | ({"settled": fresh["settled"]} if "settled" in fresh else {})}
     flags = {key: words for key, words in (old.pop("flags", None) or {}).items() if key != "allow"}
     for key in ("run", "parent", "fork"):
         old.pop(key, None)
