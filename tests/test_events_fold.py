@@ -43,6 +43,11 @@ def whole() -> Journal:
     log.reply(6, [finish(8)], 907)
     log.add("verify", 908, answer="because", ok=False, checks=[], missing=[{"name": "x", "why": "y"}], try_=1)
     log.add("amend", 909, what="budget", target="run", value={"usd": "2"}, by="user", why="flag")
+    log.add("amend", 909, what="input", target="line/a.x", value="2", by="user", why="--set")
+    log.add("amend", 909, what="input", target="inputs.day", value="mon", by="user", why="--set")
+    log.add("amend", 909, what="stale", target="pods", value=[["pods", "--ns"]], by="user", why="cut")
+    log.add("amend", 909, 9, what="receipt", target="7", by="user", why="by hand",
+            value={"tool": "search-logs", "argv": ["--y"], "out": "x", "result": "a" * 16})  # fmt: skip
     log.add("context", 909, n=1, why="long", before=1, after=1)
     log.add("secret.leak", 909, name="TOKEN", tool="search-logs", sink="out")
     log.finish(at=910, spent={})
@@ -142,7 +147,7 @@ def test_a_changed_tool_makes_its_receipts_stale_and_no_others() -> None:
     state = fold(EVENTS[: [event["kind"] for event in EVENTS].index("resume") + 1])
     assert {slot[0] for slot in state.slots} >= {"search-logs", "read"}
     assert {slot[0] for slot in state.stale} == {"search-logs"}
-    assert fold(EVENTS).stale == set()  # it ran again
+    assert fold(EVENTS).stale == {("pods", "--ns")}  # it ran again; a person declared another one stale
 
 
 def test_refusals_take_no_slot_and_a_cut_attempt_closes_nothing() -> None:

@@ -206,6 +206,31 @@ def test_what_cannot_be_set_is_named_and_nothing_is_written(four: Project, given
     assert ran.folder.joinpath("events.jsonl").read_bytes() == before
 
 
+def test_the_run_of_one_tool_has_no_stages(four: Project) -> None:
+    from harness.runs import session as sessions
+    from tests.skill_files import catalog_of
+
+    catalog = catalog_of(four.path)
+    tool = catalog.tools(four.path / "bin")["step"]
+    session = sessions.start_tool(four.world(), catalog, tool, ["--n", "1"], sessions.Options())
+    session.go()
+    session.run.log.close()
+    with pytest.raises(HarnessError, match="no stages"):
+        four.resume(session.run.folder, sets=("step.n=2",))
+
+
+def test_a_path_that_is_set_is_meant_from_where_the_person_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    made = Project(tmp_path)
+    made.tool("show", 'cat "$2"', "@option --file! <PATH>  what\n@meta effect read")
+    made.file("logs/a.txt", "there\n")
+    made.file("b.txt", "here\n")
+    ran = made.pipeline(made.stages("line", 'a: {run: [show, --file, "b.txt"]}'))
+    monkeypatch.chdir(tmp_path / "logs")
+    assert again(made, ran, "a.file=a.txt").answer == "there\n"
+
+
 def test_a_skill_run_names_the_pipeline(four: Project) -> None:
     four.skill(tools="line step", pipeline="line")
     ran = four.run("none")

@@ -260,6 +260,16 @@ def _attached(log: Log, found: Scan | None, raw: bytes = b"") -> Log:
     return log
 
 
+def first_data(folder: Path) -> dict[str, Any] | None:
+    """The data of a journal's first line, or None where it cannot be read."""
+    try:
+        with (folder / "events.jsonl").open("rb") as file:
+            data: dict[str, Any] = lines.parse(file.readline(lines.MAX_LINE).removesuffix(b"\n"))["data"]
+    except (OSError, lines.BadLine):
+        return None
+    return data
+
+
 def follow(folder: Path) -> list[dict[str, Any]]:
     """The good events of a journal that somebody else may be writing: stops at the first line that is not good."""
     path = folder / "events.jsonl"

@@ -16,7 +16,7 @@ from harness.events.clock import Clock
 from harness.events.fold import apply
 from harness.events.io import IO
 from harness.events.line import to_json
-from harness.events.log import INLINE_LARGE, Log
+from harness.events.log import INLINE_LARGE, Log, first_data
 from harness.events.state import Operation, Receipt, State
 from harness.executor import Cancel
 from harness.graph import Graph
@@ -30,6 +30,7 @@ from harness.tools.arguments import parse
 from harness.tools.compare import as_texts
 from harness.tools.discovery import digest
 
+MOST_FORKS = 100
 SAME_LOOK = 0.02
 """Seconds for which what was found on the disk holds."""
 
@@ -163,7 +164,16 @@ class Run:
     def family(self) -> list[Path]:
         """The folders that hold what this run's operations brought: its own and those of the runs it began."""
         children = [self.folder.parent / op.child for op in self.state.ops.values() if op.child]
-        return [self.folder, *(child for child in children if child.is_dir())]
+        return [self.folder, *(folder for folder in (*children, *self._sources()) if folder.is_dir())]
+
+    def _sources(self) -> list[Path]:
+        """The runs that this one was forked from, newest first: files that were made there are still meant."""
+        found: list[Path] = []
+        fork = self.state.start.get("fork")
+        while fork is not None and len(found) < MOST_FORKS:
+            found.append(self.folder.parent / str(fork["run"]))
+            fork = (first_data(found[-1]) or {}).get("fork")
+        return found
 
     def is_barred(self, tool: str) -> bool:
         """Whether the outcome of a call of this tool stays unknown, in this run or in one above or below it."""

@@ -88,6 +88,8 @@ def point(source: Source, seq: int | None) -> int:
         broken = f"; after it, {source.damage}" if source.damage else ""
         fix = f"harness fork {name}@{source.quiet[-1]}"
         raise HarnessError(f"{name} has no good event {at}: the last is {last}{broken}", fix)
+    if any(event["kind"] == "amend" and event["data"]["what"] == "redact" for event in source.events):
+        raise HarnessError(f"{name} was redacted: it can be shown, and not gone on with", f"harness show {name}")
     if at not in source.quiet:
         near = min(source.quiet, key=lambda n: (abs(n - at), n))
         open_now = " ".join(f"#{n}" for n in fold(source.events[:at]).open_ops)

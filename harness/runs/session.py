@@ -271,7 +271,8 @@ def _resume_other(
     wanted = {}
     if pipeline is not None:
         open_ = partial(within, catalog, file_places(catalog, path), None)
-        wanted = sets.for_pipeline(Within(tool, kit, pipeline, inputs_in(catalog), open_), options.sets)
+        here = Within(tool, kit, pipeline, inputs_in(catalog), open_, catalog.project)
+        wanted = sets.for_pipeline(here, options.sets)
     values = _inputs(folder, wanted) if tool.pipeline else parse(tool, start["inputs"].get("args") or ())[0]
     confine(world, catalog.project, tool.parameters, values, kit)
     run = reopen(world, catalog.project, folder, kit, rules_of(kit, options), "user", changes)

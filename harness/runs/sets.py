@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ from harness.errors import HarnessError, near_text
 from harness.events.amend import INPUTS
 from harness.loop.run import Run, Toolset
 from harness.runs.kit import pipeline_kit
+from harness.runs.narrow import rebased
 from harness.skills.discovery import Catalog
-from harness.tools import Parameter, Tool
+from harness.tools import Parameter, Tool, Value
 from harness.tools.arguments import check_inputs
 from harness.tools.stages import Pipeline
 
@@ -33,12 +35,14 @@ class Within:
     pipeline: Pipeline
     inputs_of: Callable[[str], Sequence[Parameter]]
     open: Callable[[Tool], Within]
+    project: Path
 
 
 def within(catalog: Catalog, places: Sequence[Path], folder: Path | None, tool: Tool) -> Within:
     """A pipeline by its tool, its names looked up in these places. Raises HarnessError where it cannot run."""
     kit, pipeline = pipeline_kit(catalog, tool, places, folder)
-    return Within(tool, kit, pipeline, inputs_in(catalog), lambda inner: within(catalog, places, folder, inner))
+    open_ = partial(within, catalog, places, folder)
+    return Within(tool, kit, pipeline, inputs_in(catalog), open_, catalog.project)
 
 
 def inputs_in(catalog: Catalog) -> Callable[[str], Sequence[Parameter]]:
@@ -63,8 +67,7 @@ def amended(within: Within, target: str, values: Sequence[str]) -> Any:
     stage_name, _, name = target.partition(".")
     if f"{stage_name}." == INPUTS:
         parameter = _parameter(within.tool.parameters, name, f"input of {within.tool.name}", target)
-        value = _checked(parameter, values, target)
-        return parameter_value(parameter, value)
+        return parameter_value(parameter, _placed(within, parameter, _checked(parameter, values, target)))
     stage = within.pipeline.stage(stage_name)
     if stage is None:
         names = [stage.name for stage in within.pipeline.stages]
@@ -73,7 +76,15 @@ def amended(within: Within, target: str, values: Sequence[str]) -> Any:
     called = stage.run[0].text
     tool = within.kit.tools.get(called)
     known = tool.parameters if tool is not None else within.inputs_of(called)
-    return _checked(_parameter(known, name, f"parameter of {called}", target), values, target)
+    parameter = _parameter(known, name, f"parameter of {called}", target)
+    return _placed(within, parameter, _checked(parameter, values, target))
+
+
+def _placed(within: Within, parameter: Parameter, value: str | list[str]) -> str | list[str]:
+    """The value with a path as the person meant it, from where they are."""
+    given: Value = tuple(value) if isinstance(value, list) else value
+    found = rebased([parameter], {parameter.name: given}, within.project)[parameter.name]
+    return list(found) if isinstance(found, tuple) else str(found)
 
 
 def _parameter(known: Sequence[Parameter], name: str, what: str, target: str) -> Parameter:
