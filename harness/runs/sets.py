@@ -164,12 +164,9 @@ def for_skill(kit: Toolset, open_: Callable[[Tool], Within], sets: Iterable[str]
         if name not in pipelines:
             what = f"--set {target}: {name} is no pipeline of this skill{near_text(name, pipelines)}"
             raise HarnessError(what, f"name one of: {' '.join(pipelines)}" if pipelines else "this skill calls none")
-        found |= {f"{name}/{key}": value for key, value in for_pipeline(pipelines[name], _words(rest, values)).items()}
+        below = for_pipeline(pipelines[name], [f"{rest}={value}" for value in values])
+        found |= {f"{name}/{key}": value for key, value in below.items()}
     return found
-
-
-def _words(target: str, values: Sequence[str]) -> list[str]:
-    return [f"{target}={value}" for value in values]
 
 
 def _meant(pipelines: Mapping[str, Within], target: str) -> str:

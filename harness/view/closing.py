@@ -122,7 +122,10 @@ def next_commands(tree: Tree, stop: str) -> list[str]:
         return [f"harness resume {name} -b {key}=N"]
     if stop in ("interrupted", "waiting", "stopped"):
         return [f"harness resume {name}"]
-    if stop in ("no-progress", "declined", "failed") and (run.start.get("model") or {}).get("ref"):
+    speaks = (run.start.get("model") or {}).get("ref")
+    if stop == "failed" and (speaks == "none" or any(row.verb == "stage" for row in run.rows.values())):
+        return [f"harness resume {name}", f"harness resume {name} --set STAGE.PARAM=VALUE", f"harness show {name}"]
+    if stop in ("no-progress", "declined", "failed") and speaks:
         return [f"harness resume {name} MESSAGE", f"harness show {name}"]
     return [f"harness show {name}"]
 
