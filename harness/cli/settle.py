@@ -15,7 +15,6 @@ from harness.errors import HarnessError, near_text
 from harness.events.io import IO
 from harness.runs.deliver import Waiting, meant, one, put, send
 from harness.runs.find import find_run
-from harness.runs.fork import Source, read_source
 from harness.view.closing import SETTLED
 
 MAX_OUTPUT = 8 << 20
@@ -46,16 +45,23 @@ def settle(
         raise HarnessError("--output is what a call had printed that happened", "leave it out, or say: happened")
     printed = {"output": _printed(output)} if output is not None else {}
     message = {"kind": "settle", "word": word, "why": why or "", **printed}
-    source = read_source(folder)
-    if source.damage:
-        return _for_a_fork(said, source, words, message)
-    target = _target(folder, words)
+    try:
+        target = _target(folder, words)
+    except HarnessError as error:
+        return _for_a_fork(said, folder, words, message, error)
     put(target, IO(), message)
     return said_words(said, at, [(target, f"settled as {word}:")], resume)
 
 
-def _for_a_fork(said: Globals, source: Source, words: list[str], message: dict[str, str]) -> int:
-    """A damaged run takes no word any more; whoever forks it reads this one."""
+def _for_a_fork(
+    said: Globals, folder: Path, words: list[str], message: dict[str, str], error: HarnessError
+) -> int:  # fmt: skip
+    """A damaged run takes no word any more; whoever forks it reads this one. Raises `error` where it is not damaged."""
+    from harness.runs.fork import read_source  # loads all that drives a run
+
+    source = read_source(folder)
+    if not source.damage:
+        raise error
     numbers = sorted({int(attempt.parent.name) for attempt in source.begun})
     number = words[0].removeprefix("#")
     if len(words) < 2 or not number.isdecimal() or int(number) not in numbers:
