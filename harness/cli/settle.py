@@ -11,10 +11,11 @@ import typer
 from harness.cli.options import Globals, globals_of, manual
 from harness.cli.place import place, runs_dir
 from harness.cli.word import Resume, RunName, said_words
-from harness.errors import HarnessError, near_text
+from harness.errors import HarnessError, JournalError, near_text
 from harness.events.io import IO
 from harness.runs.deliver import Waiting, meant, one, put, send
 from harness.runs.find import find_run
+from harness.runs.peek import read_state
 from harness.view.closing import SETTLED
 
 MAX_OUTPUT = 8 << 20
@@ -48,9 +49,18 @@ def settle(
     try:
         target = _target(folder, words)
     except HarnessError as error:
+        if not isinstance(error, JournalError) and not _is_lost(folder, words):
+            raise
         return _for_a_fork(said, folder, words, message, error)
     put(target, IO(), message)
     return said_words(said, at, [(target, f"settled as {word}:")], resume)
+
+
+def _is_lost(folder: Path, words: list[str]) -> bool:
+    """Whether the operation has a folder and no line."""
+    number, state = words[0].removeprefix("#"), read_state(folder)
+    known = state.ops if state is not None else {}
+    return number.isdecimal() and (folder / "ops" / number).is_dir() and int(number) not in known
 
 
 def _for_a_fork(
