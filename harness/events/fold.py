@@ -239,9 +239,6 @@ def _resume(state: State, data: dict[str, Any], _: int) -> None:
     state.boot = _boot(data)
     if data.get("by") != "agent":
         state.breakers.clear()
-    if data.get("now"):
-        for op in state.open_ops.values():
-            op.rest_until = None
     state.since_resume, state.git = state.next_op, data.get("git")
     for change in data.get("changes") or ():
         state.stale.update(state.by_tool.get(str(change.get("what", "")).removeprefix("tool "), ()))
