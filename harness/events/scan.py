@@ -136,10 +136,13 @@ def blob_names(value: object) -> Iterator[str]:
 
 
 def proves(kind: str, data: dict[str, Any]) -> bool:
-    """Whether such an event is only written once the blobs before it are on the disk: an end, or a person's word."""
+    """Whether such an event is only written once the blobs before it are on the disk: an end, or a person's word.
+
+    A new owner's first word is one, too: what it then records of earlier attempts says nothing of their sync.
+    """
     if kind in ("decide", "amend", "tool.end"):
         return bool(data.get("via") or data.get("inbox"))
-    return kind in ("park", "run.end", "user.say")
+    return kind in ("park", "run.end", "user.say", "resume")
 
 
 def _synced(before: list[dict[str, Any]], later: Iterator[dict[str, Any]]) -> bool:
