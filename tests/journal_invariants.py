@@ -69,7 +69,8 @@ def no_reply_is_asked_for_again(surviving: Sequence[dict[str, Any]], requested: 
 
 
 def no_ended_operation_runs_again(surviving: Sequence[dict[str, Any]], spawned: Iterable[str], run: str) -> None:
-    ended = {f"{run}/{event['op']}" for event in surviving if event["kind"] == "tool.end" and event["data"]["result"]}
+    ends = [event for event in surviving if event["kind"] == "tool.end"]
+    ended = {f"{run}/{event['op']}" for event in ends if event["data"]["result"] and "retry" not in event["data"]}
     assert not ended & set(spawned)
 
 

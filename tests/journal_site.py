@@ -96,6 +96,9 @@ class Still(Clock):
     def boot(self) -> float:
         return self.up
 
+    def sleep(self, seconds: float) -> None:
+        self.up += seconds
+
 
 class Noting:
     """A scripted model that tells of each request."""

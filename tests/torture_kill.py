@@ -13,17 +13,16 @@ from harness.events.io import IO
 from tests import journal_invariants as must
 from tests.command import ROOT, clean_env, newest
 from tests.journal_site import state_of
-from tests.torture_site import SCOUT, say_yes
+from tests.torture_site import PRINTED, SCOUT, speak
 
 VICTIMS = ("harness", "group", "shim", "tool")
 MOST = 30
 """Commands after which a run must have come to its end."""
 DEAD = -9
-PARKED = (5, 10)
+PARKED = (5, 10, 11)
 TOOL = "#!/bin/sh\n# @describe {name}\n{args}{meta}{body}\n"
 NOTED = 'echo "{name} $1 $HARNESS_OP_ID" >> ledger'
 ONCE = f'grep -qs "{{name}} $1 $HARNESS_OP_ID" ledger || {NOTED}'
-ASKED = 'if [ "$1" = --ask ]; then grep -qs "{name} .* $HARNESS_OP_ID" ledger; exit; fi\n'
 BUSY = '[ -e "busy-$(basename "$HARNESS_OP_ID")" ] || { : > "busy-$(basename "$HARNESS_OP_ID")"; exit 75; }\n'
 BODIES = {
     "look": ("effect read", "echo looked"),
@@ -33,9 +32,10 @@ BODIES = {
     "store": ("effect write\n# @meta repeat keyed", f"{ONCE}; sleep 0.05; echo stored"),
     "busy": ("effect write\n# @meta repeat keyed", f"{BUSY}{ONCE}; echo got it"),
     "book": (
-        "effect external\n# @meta repeat queryable\n# @meta query book --ask",
-        f"{ASKED}sleep 0.05; {NOTED}; sleep 0.05; echo booked",
+        "effect external\n# @meta repeat queryable\n# @meta query asked {op}",
+        f"sleep 0.05; {NOTED}; sleep 0.05; echo booked",
     ),
+    "asked": ("effect read", 'grep -qs " $1$" ledger && echo booked'),
     "mail": ("effect external\n# @meta repeat opaque", f"sleep 0.05; {NOTED}; sleep 0.05; echo mailed"),
     "pay": ("effect money\n# @meta repeat opaque", f"sleep 0.05; {NOTED}; sleep 0.05; echo paid"),
     "check": ("effect read", 'test "$(cat "$HARNESS_ANSWER")" = "all is well"'),
@@ -126,8 +126,8 @@ def mortal(self, fd, data):
 
 IO.write = mortal
 if blind:
-    from harness.loop import batch, settle
-    settle.is_unknown = batch.is_unknown = lambda op: False
+    from harness.events import attempts
+    attempts._word = lambda op: ""
 sys.argv = ["harness", *sys.argv[6:]]
 from harness.cli.main import main
 sys.exit(main())
@@ -179,7 +179,7 @@ class Yard:
                 return process.returncode
             folder = self.folder()
             if process.returncode in PARKED and folder is not None:
-                say_yes(folder, IO())
+                speak(folder, IO(), self.tells)
         raise AssertionError(f"the run goes on for ever: {self.codes}")
 
     def folder(self) -> Path | None:
@@ -193,6 +193,12 @@ class Yard:
             raw = path.read_bytes()
             must.events_stay(must.whole_events(self.known.get(path.parent.name, b"")), raw)
             self.known[path.parent.name] = raw
+
+    def tells(self, op_id: str, tool: str) -> dict[str, str]:
+        """What somebody says who looks into the ledger."""
+        ledger = self.root / "ledger"
+        happened = ledger.exists() and any(line.endswith(f" {op_id}") for line in ledger.read_text().splitlines())
+        return {"word": "happened", "output": PRINTED[tool]} if happened else {"word": "did-not-happen"}
 
     def effects(self) -> Counter[str]:
         """How often each call of a tool had its effect."""
@@ -210,21 +216,21 @@ class Yard:
         return last
 
     def check(self, code: int) -> None:
-        """What must hold however it was killed: it ended well, or waits for a person to say what happened."""
+        """What must hold however it was killed."""
         folder = self.folder()
         assert folder is not None
         must.one_writer_at_a_time((folder / "events.jsonl").read_bytes())
         must.blobs_are_there((folder / "events.jsonl").read_bytes(), folder)
         end = self.end()
-        assert end["exit"] == code and end["stop"] in ("passed", "unknown-outcome"), (end, self.codes)
+        assert (end["exit"], end["stop"], code) == (0, "passed", 0), (end, self.codes)
         twice = {call: count for call, count in self.effects().items() if count > 1}
         assert not twice, (twice, self.codes)
-        if code == 0:
-            assert set(self.effects()) == EFFECTS, self.effects()
+        assert set(self.effects()) == EFFECTS, self.effects()
 
 
+TAKE_NOTHING = ("look", "big", "slow", "check")
 FLAGS = ("--allow", "book", "--allow", "mail")
-EFFECTS = {"note a", "book b", "mail c", "pay e", "note g"}
+EFFECTS = {"note a", "book b", "mail c", "busy d", "pay e", "note g"}
 
 
 def yard(place: Path, blind: bool = False) -> Yard:
@@ -235,7 +241,7 @@ def yard(place: Path, blind: bool = False) -> Yard:
     for name, (meta, body) in BODIES.items():
         path = root / "bin" / name
         path.parent.mkdir(exist_ok=True)
-        args = "" if meta == "effect read" or "timeout" in meta else "# @arg what=x <WHAT>  of what\n"
+        args = "" if name in TAKE_NOTHING else "# @arg what=x <WHAT>  of what\n"
         path.write_text(TOOL.format(name=name, args=args, meta=f"# @meta {meta}\n", body=body.replace("{name}", name)))
         path.chmod(0o755)
     for name, text in (("work", SKILL), ("scout", SCOUT)):
