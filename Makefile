@@ -1,5 +1,5 @@
 # make demo: the main job on the shipped sample incident, without any key.   make test: checks and tests.
-# make torture: the long crash tests, some ten minutes.
+# make torture: the long crash tests, some half an hour.
 # All first make the environment .venv with the exact versions of constraints.txt, and only when these change.
 
 PYTHON ?= python3
@@ -26,6 +26,8 @@ bench: $(MADE)
 
 torture: $(MADE)
 	@$(BIN)/python tests/torture.py
+	@$(BIN)/python tests/mutants.py
+	@HARNESS_TORTURE=1 $(BIN)/python -m pytest -n auto tests/test_runs_kill.py tests/test_runs_strace.py tests/test_runs_machine.py
 
 clean:
 	@rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

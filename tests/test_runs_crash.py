@@ -13,6 +13,7 @@ import pytest
 
 from harness.errors import JournalError
 from harness.events.io import IO
+from tests import journal_invariants as must
 from tests.journal_disk import Disk, at_point, points, unpack
 from tests.torture_matrix import HOWS, Left, Matrix, playground
 from tests.torture_site import wide_site
@@ -63,6 +64,18 @@ def test_l1_an_intent_that_was_never_synced_proves_no_blob_when_its_end_is_recor
     again = matrix.recover(left).trace
     for point in points(again):
         matrix.check(disk, again, point, "names")
+
+
+def test_l1_a_word_that_was_taken_is_on_the_disk(matrix: Matrix) -> None:
+    """A message is removed from the inbox only when no loss of power can lose its event."""
+    taken = 0
+    for n, action in enumerate(matrix.trace, 1):
+        if action[0] == "unlink" and "/inbox/" in str(action[1]):
+            run, _, name = str(action[1]).partition("/inbox/")
+            sure = must.whole_events(*at_point(Disk(), matrix.trace, n, None).journal(run, durable=True))
+            assert name.removesuffix(".json") in {event["data"].get("inbox") for event in sure}
+            taken += 1
+    assert taken == 2
 
 
 def test_l1_a_lost_page_with_later_ones_kept_is_damage(matrix: Matrix, tmp_path: Path) -> None:
