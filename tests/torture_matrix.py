@@ -145,7 +145,7 @@ class Matrix:
             orphans(at, trace, point[0])
         left = at.crash(how)
         if how not in KILLS:
-            left.ledger = _without_last(left.ledger, "request", _known_requests(at))
+            left.ledger = without_last(left.ledger, "request", known_requests(at))
         return Crash(at, left, boot + (how not in KILLS))
 
     def check(self, before: Disk, trace: Sequence[Action], point: Point, how: str, boot: int = 0) -> tuple[Left, Disk]:
@@ -202,13 +202,13 @@ def _runs(disk: Disk) -> set[str]:
     return {name.split("/")[0] for name in (*disk.names, *disk.durable)}
 
 
-def _known_requests(at: Disk) -> int:
+def known_requests(at: Disk) -> int:
     """How many requests are known to the platter."""
     every = [event for name in _runs(at) for event in must.whole_events(*at.journal(name, durable=True))]
     return sum(event["kind"] == "model.start" for event in every)
 
 
-def _without_last(ledger: Ledger, what: str, most: int) -> Ledger:
+def without_last(ledger: Ledger, what: str, most: int) -> Ledger:
     """The ledger with at most so many entries of one kind."""
     kept, count = [], 0
     for entry in ledger:

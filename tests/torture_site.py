@@ -141,10 +141,10 @@ class WideSite(Site):
 
 def top_run(runs: Path) -> Path | None:
     """The newest run that no other began and that has a whole first event."""
-    return next((folder for folder in all_runs(runs) if not is_child(folder) and _has_begun(folder)), None)
+    return next((folder for folder in all_runs(runs) if not is_child(folder) and has_begun(folder)), None)
 
 
-def _has_begun(folder: Path) -> bool:
+def has_begun(folder: Path) -> bool:
     journal = folder / "events.jsonl"
     if not journal.is_file():
         return False
