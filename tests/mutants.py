@@ -168,7 +168,7 @@ MUTANTS = (
     ),
     Mutant(
         "blob after event",
-        "tests/test_runs_crash.py::test_l1_a_run_that_is_cut_short_anywhere_goes_on_to_the_same_end",
+        "tests/test_runs_crash.py::test_l1_a_run_that_is_cut_short_anywhere_goes_on_to_the_same_end[0]",
         (
             (
                 "events/log.py",
