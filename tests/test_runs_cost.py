@@ -26,17 +26,15 @@ def payload(event: dict[str, object]) -> int:
 def test_a_reply_with_one_call_is_five_lines_and_900_bytes(tmp_path: Path) -> None:
     project = Project(tmp_path)
     project.tool("search-logs", "seq 3", "@option --service! <S>  which\n@meta effect read")
-    project.tool("note", "echo noted", "@meta effect write\n@meta repeat keyed")
-    project.skill(tools="search-logs note")
-    turns = [reply(call("search-logs", "--service", f"s{n}")) for n in range(3)] + [reply(call("note"))]
-    ran = project.run([*turns, finish()])
+    project.skill(tools="search-logs")
+    ran = project.run([*(reply(call("search-logs", "--service", f"s{n}")) for n in range(3)), finish()])
     lines = (ran.folder / "events.jsonl").read_bytes().splitlines(keepends=True)
     starts = [n for n, event in enumerate(ran.events) if event["kind"] == "model.start"]
-    for first, after in pairwise(starts):
+    assert len(starts) == 4
+    for first, after in pairwise(starts[1:]):  # the first request names all that the later ones leave out
         step = ran.events[first:after]
         assert [event["kind"] for event in step] == FIVE
-        if first > 1:  # the first request names all that the later ones leave out
-            assert sum(map(len, lines[first:after])) - sum(map(payload, step)) <= 900
+        assert sum(map(len, lines[first:after])) - sum(map(payload, step)) <= 900
 
 
 def test_3000_steps_take_at_most_40_mib_of_memory() -> None:
