@@ -159,7 +159,7 @@ MUTANTS = (
     ),
     one(
         "failed sync repeated",
-        "test_events_log.py::test_case_7_a_failed_sync_is_never_repeated",
+        "test_runs_disk.py::test_case_7_every_action_of_a_run_fails_once",
         "events/log.py",
         '            with self.guarded("the journal cannot be synced"):\n                self.io.sync(self._fd)\n',
         '            with self.guarded("the journal cannot be synced"):\n                try:\n'
@@ -168,7 +168,7 @@ MUTANTS = (
     ),
     Mutant(
         "blob after event",
-        "tests/test_runs_crash.py::test_l1_a_run_that_is_cut_short_anywhere_goes_on_to_the_same_end[0]",
+        "tests/test_runs_crash.py::test_l1_no_blob_is_named_before_it_exists",
         (
             (
                 "events/log.py",
@@ -238,17 +238,24 @@ MUTANTS = (
     ),
     one(
         "a resume proves no blob",
-        "test_runs_crash.py::test_l1_an_intent_that_was_never_synced_proves_no_blob_when_its_end_is_recorded_later",
+        "test_events_scan.py::test_case_6_a_new_owner_proves_the_blobs_before_it_and_a_query_proves_none",
         "events/scan.py",
         '"user.say", "resume")',
         '"user.say")',
     ),
     one(
+        "a query proves a blob",
+        "test_events_scan.py::test_case_6_a_new_owner_proves_the_blobs_before_it_and_a_query_proves_none",
+        "events/scan.py",
+        ' and data.get("role") != "query":',
+        ":",
+    ),
+    one(
         "a killed shim's wrapper is believed",
         "test_executor_shim.py::test_the_exit_of_what_stands_before_a_killed_shim_is_not_the_tools",
         "executor/shim.py",
-        "    return code - 128 if 128 < code <= 128 + SIGNALS else int(signal.SIGKILL)\n",
-        "    return code\n",
+        "    return -code if code < 0 else signal_of(code) or int(signal.SIGKILL)\n",
+        "    return -code if code < 0 else code\n",
     ),
     one(
         "nobody rests beside an unknown outcome",

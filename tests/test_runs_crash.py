@@ -13,6 +13,7 @@ import pytest
 
 from harness.errors import JournalError
 from harness.events.io import IO
+from harness.events.scan import blob_names
 from tests import journal_invariants as must
 from tests.journal_disk import Disk, at_point, points, unpack
 from tests.torture_matrix import HOWS, Left, Matrix, playground
@@ -76,6 +77,19 @@ def test_l1_a_word_that_was_taken_is_on_the_disk(matrix: Matrix) -> None:
             assert name.removesuffix(".json") in {event["data"].get("inbox") for event in sure}
             taken += 1
     assert taken == 2
+
+
+def test_l1_no_blob_is_named_before_it_exists(matrix: Matrix) -> None:
+    named = 0
+    for n, action in enumerate(matrix.trace):
+        line = action[2] if action[0] == "write" else b""
+        for event in must.whole_events(line) if isinstance(line, bytes) else ():
+            disk = at_point(Disk(), matrix.trace, n, None)
+            there = {name.rpartition("/")[2] for name in disk.names}
+            names = list(blob_names(event["data"]))
+            assert there >= set(names)
+            named += len(names)
+    assert named > 0
 
 
 def test_l1_a_lost_page_with_later_ones_kept_is_damage(matrix: Matrix, tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ def _synced(before: list[dict[str, Any]], later: Iterator[dict[str, Any]]) -> bo
             return True
         if _is_harmless(event):
             harmless.add(n)
-        elif kind == "tool.start" and n not in harmless:
+        elif kind == "tool.start" and n not in harmless and data.get("role") != "query":  # asking is a read
             begun.add(n)
         elif kind == "tool.end" and n in begun and data.get("outcome") != "not-started":
             return True
