@@ -38,7 +38,7 @@ from tests.torture_site import MOST, PARTS, WideSite, has_begun, tells, top_run,
 from tests.torture_stage import Ledger, Stage
 
 LONG = os.environ.get("HARNESS_TORTURE") == "1"
-EXAMPLES, STEPS = (1_500, 50) if LONG else (25, 14)
+EXAMPLES, STEPS = (500, 50) if LONG else (25, 14)
 WORDS = ("look", "big", "slow", "note a", "note b", "busy a", "book a", "book b", "mail a", "pay a", "pay b", "plan")
 CALLS = st.sampled_from([*(words.split() for words in (*WORDS, "scout look", "nothing"))])
 REPLIES = st.lists(st.lists(CALLS, min_size=1, max_size=3), min_size=1, max_size=5)
