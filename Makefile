@@ -1,12 +1,13 @@
 # make demo: the main job on the shipped sample incident, without any key.   make test: checks and tests.
-# Both first make the environment .venv with the exact versions of constraints.txt, and only when these change.
+# make torture: the long crash tests, some half an hour.
+# All first make the environment .venv with the exact versions of constraints.txt, and only when these change.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 MADE := $(VENV)/.made
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check bench torture clean
 
 demo: $(MADE)
 	@$(BIN)/harness run oncall-triage what is going wrong -i source=skills/oncall-triage/assets/incident -m none
@@ -22,6 +23,11 @@ check: $(MADE)
 
 bench: $(MADE)
 	@for script in tests/bench/bench_*.py; do $(BIN)/python "$$script" || exit 1; done
+
+torture: $(MADE)
+	@$(BIN)/python tests/torture.py
+	@$(BIN)/python tests/mutants.py
+	@HARNESS_TORTURE=1 $(BIN)/python -m pytest -n auto tests/test_runs_kill.py tests/test_runs_strace.py tests/test_runs_machine.py
 
 clean:
 	@rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

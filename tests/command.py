@@ -109,6 +109,11 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether a process was stopped by a signal and may go on."""
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
+
+
 class AtTerminal:
     """A command at a terminal of its own: what it wrote there, and keys for it. Its stdout is a pipe if wanted."""
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 CRASHES = ("kill", "lost", "half", "zeros", "names")
 """A process that was killed; then four kinds of lost power: nothing that was not synced is left; half of each file's
 new bytes; zeros in their place; all bytes, but no new name of a folder that was not synced."""
+KILLS = ("kill", "orphan")
+"""Nothing that was written is lost. An orphan is a tool whose harness alone was killed: it goes on to its own end."""
 
 Action = tuple[object, ...]
 Image = tuple[tuple[str, bytes | None], ...]
@@ -32,10 +34,10 @@ class Recorder(IO):
         self.root, self.trace = root, list[Action]()
         self._mutex = threading.RLock()
 
-    def heard(self, prompt: Prompt) -> None:
+    def heard(self, prompt: Prompt, worker: str = "") -> None:
         """A request to the model is an action of the world, too."""
         with self._mutex:
-            self.trace.append(("request", prompt.turn))
+            self.trace.append(("request", prompt.turn, worker))
 
     def _name(self, path: Path) -> str:
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else ""
@@ -85,11 +87,11 @@ class Recorder(IO):
 
     def spawn(
         self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], stdin: int, stdout: int, stderr: int,
-        pass_fds: Sequence[int] = (),
+        pass_fds: Sequence[int] = (), placed: Mapping[int, int] | None = None,
     ) -> subprocess.Popen[bytes]:  # fmt: skip
         with self._mutex:
             self.trace.append(("spawn", env["HARNESS_OP_ID"]))
-        return super().spawn(argv, cwd, env, stdin, stdout, stderr, pass_fds)
+        return super().spawn(argv, cwd, env, stdin, stdout, stderr, pass_fds, placed)
 
 
 def _folder(name: str) -> str:
@@ -98,7 +100,10 @@ def _folder(name: str) -> str:
 
 @dataclass
 class Disk:
-    """Names and bytes, as the kernel sees them and as they would be found after a loss of power. A folder is None."""
+    """Names and bytes, as the kernel sees them and as they would be found after a loss of power. A folder is None.
+
+    `ledger` is what happened in the world outside, which no crash undoes: effects of tools, requests to the model.
+    """
 
     names: dict[str, int | None] = field(default_factory=dict)
     bytes_of: dict[int, bytes] = field(default_factory=dict)
@@ -106,6 +111,7 @@ class Disk:
     synced: dict[int, bytes] = field(default_factory=dict)
     open_files: dict[int, int] = field(default_factory=dict)
     count: int = 0
+    ledger: tuple[Action, ...] = ()
 
     def copy(self) -> Disk:
         return Disk(*(copy(getattr(self, name)) for name in self.__dataclass_fields__))
@@ -126,6 +132,20 @@ class Disk:
 
     def _write(self, fd: int, data: bytes, cut: int | None) -> None:
         self.bytes_of[self.open_files[fd]] += data[:cut]
+
+    def _overwrite(self, fd: int, data: bytes) -> None:
+        node = self.open_files[fd]
+        self.bytes_of[node] = data + self.bytes_of[node][len(data) :]
+
+    def _tool(self, _spawn: int, *action: object) -> None:
+        """What a tool or its shim does is done whoever else is dead."""
+        self.act(action)
+
+    def _effect(self, *what: object) -> None:
+        self.ledger = (*self.ledger, what)
+
+    def _request(self, turn: int, worker: str) -> None:
+        self.ledger = (*self.ledger, ("request", turn, worker))
 
     def _truncate(self, fd: int, length: int) -> None:
         self.bytes_of[self.open_files[fd]] = self.bytes_of[self.open_files[fd]][:length]
@@ -155,7 +175,7 @@ class Disk:
         """What a process that starts afterwards finds. Only a kill leaves bytes that are not on the platter."""
         left = self.copy()
         left.open_files = {}
-        if how == "kill":
+        if how in KILLS:
             return left
         if how in ("lost", "names"):
             left.names = {n: node for n, node in self.durable.items() if self._is_reachable(n)}
@@ -209,6 +229,13 @@ def points(trace: Sequence[Action]) -> Iterator[tuple[int, int | None]]:
             for cut in sorted({1, 8, 9, length // 2, length - 2, length - 1} & set(range(1, length))):
                 yield n, cut
     yield len(trace), None
+
+
+def orphans(disk: Disk, trace: Sequence[Action], n: int) -> None:
+    """Let the tools that were started before action `n` go on to their end."""
+    for action in trace[n:]:
+        if action[0] == "tool" and isinstance(action[1], int) and action[1] < n:
+            disk.act(action)
 
 
 def at_point(disk: Disk, trace: Sequence[Action], n: int, cut: int | None) -> Disk:

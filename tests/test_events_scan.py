@@ -148,6 +148,28 @@ def test_case_6_an_effect_begun_after_the_blob_proves_that_it_was_there(
     assert log.events[-1]["kind"] == "decide"
 
 
+@pytest.mark.parametrize("proof", ["resume", "query"])
+def test_case_6_a_new_owner_proves_the_blobs_before_it_and_a_query_proves_none(tmp_path: Path, proof: str) -> None:
+    def more(log: Log) -> None:
+        log.append("decide", {"verdict": "allow", "argv": [], "effect": "write", "repeat": "queryable"}, 1)
+        log.append("note", {"why": "warning", "text": log.fit("x" * 5000)})
+        if proof == "resume":
+            log.append("resume", {"by": "user", "lost_s": 0})
+        else:
+            log.append("tool.start", {"try": 2, "role": "query", "tool": "asked"}, 1)
+            log.append("tool.end", {"try": 2, "outcome": "done", "exit": 0, "by": "query", "result": ""}, 1)
+
+    journal(tmp_path / "run", 2, more)
+    next((tmp_path / "run" / "blobs").iterdir()).unlink()
+    if proof == "resume":
+        with pytest.raises(JournalError, match="damaged"):
+            opened(tmp_path / "run")
+        return
+    log = opened(tmp_path / "run")
+    log.close()
+    assert log.events[-1]["kind"] == "decide"
+
+
 def test_case_6_the_end_of_an_effect_does_not_prove_its_own_output(tmp_path: Path) -> None:
     def more(log: Log) -> None:
         log.append("decide", {"verdict": "allow", "argv": [], "effect": "write", "repeat": "opaque"}, 1)

@@ -225,6 +225,21 @@ def test_a_killed_shim_takes_the_tool_with_it(tmp_path: Path) -> None:
     assert not survivors(OP)
 
 
+@pytest.mark.parametrize("code", [0, 1, 137])
+def test_the_exit_of_what_stands_before_a_killed_shim_is_not_the_tools(tmp_path: Path, code: int) -> None:
+    shim_pid = "$(cut -d' ' -f4 /proc/$PPID/stat)"  # the tool's parent is `timeout`
+    tool = script(tmp_path, f"#!/bin/sh\nkill -KILL {shim_pid}\n")
+    made = job(tool)
+
+    def wrap(argv: list[str]) -> list[str]:
+        return ["/bin/sh", "-c", f'"$@"; exit {code}', "before", *argv]
+
+    got = run_shim(made, prepare(folder_of(tool), made, IO()), IO(), Cancel(), wrap)
+    assert (got.exit, got.signal, got.started) == (137, signal.SIGKILL, True)
+    assert got.why == "it ended without a note of its exit"
+
+
+
 def test_a_tool_that_closes_what_it_inherited_is_waited_for(tmp_path: Path) -> None:
     got = attempt(script(tmp_path, "#!/bin/sh\necho first; exec >&- 2>&- <&-; sleep 0.3; : >reached; exit 4\n"))
     assert (got.exit, got.out) == (4, b"first\n")

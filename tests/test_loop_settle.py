@@ -412,3 +412,19 @@ def test_a_settlement_is_taken_once(project: Project) -> None:
     project.resume(ran.folder, "go on")
     assert sum(e["data"].get("by") == "person" for e in follow(ran.folder)[events:]) == 0
     assert not list((ran.folder / "inbox").iterdir())
+
+
+def test_a_query_that_must_rest_is_waited_for_before_another_operation_is_left_to_a_person(project: Project) -> None:
+    project.tool("mail", PAY, OPAQUE)
+    project.tool("pay", PAY, QUERYABLE)
+    project.tool("asked", 'grep -q "$1" done && echo paid', "@meta effect read\n@arg op!")
+    project.skill(tools="mail pay")
+    ran = project.run([reply(call("mail"), call("pay")), finish()])
+    path, lines = ran.folder / "events.jsonl", (ran.folder / "events.jsonl").read_bytes().splitlines(keepends=True)
+    kinds = [event["kind"] for event in ran.events]
+    path.write_bytes(b"".join(lines[: len(kinds) - kinds[::-1].index("tool.start")]))  # killed with both in flight
+    for n in ("1", "2"):
+        (ran.folder / "ops" / n / "1" / "rc").write_text("....")
+    more = project.resume(ran.folder)
+    assert (more.stop.name, more.end["ops"], more.spawned) == ("unknown-outcome", [1], ["asked"])
+    assert len(effects(project)) == 2

@@ -5,6 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,11 +16,12 @@ from typing import Any
 import pytest
 
 from harness.errors import HarnessError, JournalError
+from harness.events.log import follow
 from harness.events.scan import scan
 from tests import journal_invariants as must
 from tests.journal_disk import Recorder
 from tests.journal_lines import NoSync
-from tests.journal_site import ASKING, Site, make_site, started
+from tests.journal_site import ASKING, Site, make_site, read_site, started
 
 STEP = 97
 
@@ -154,3 +158,56 @@ def test_case_7_a_failed_sync_before_an_effect_starts_nothing(tmp_path: Path) ->
         site.drive(run)
     assert spawned == []
     assert must.whole_events((run.folder / "events.jsonl").read_bytes())[-1]["kind"] == "tool.start"
+
+
+FILLED = """
+import sys
+from pathlib import Path
+from harness.events.io import IO
+from tests.journal_site import make_site
+
+site = make_site(Path(sys.argv[1]) / "project", bodies={"report": sys.argv[2]})
+site.carry(IO(), Path(sys.argv[1]) / "runs")
+"""
+FILLS = """#!/bin/sh
+# @describe Fills the disk
+# @meta effect write
+head -c 5000 /dev/zero | tr '\\0' 7
+cat /dev/zero > "$HARNESS_RUN/../big" 2>/dev/null
+exit 0
+"""
+SMALL = ["unshare", "--mount", "sh", "-c"]
+ON_SMALL = """
+mount -t tmpfs -o size=1m none "$0" && "$1" -c "$2" "$0" "$3" 2> "$4"
+echo "left $?"
+rm -f "$0/runs/big"
+cp -a "$0/." "$5"
+"""
+
+
+def can_mount(place: Path) -> bool:
+    command = [*SMALL, 'mount -t tmpfs -o size=1m none "$0"', str(place)]
+    return shutil.which("unshare") is not None and not subprocess.run(command, capture_output=True).returncode
+
+
+def test_l4_a_tool_that_fills_the_disk_is_recorded_when_there_is_space_again(tmp_path: Path) -> None:
+    """Its exit is noted although nothing more can be written; the journal takes its end from the next process."""
+    small, kept, err = tmp_path / "small", tmp_path / "kept", tmp_path / "err"
+    small.mkdir()
+    kept.mkdir()
+    if not can_mount(small):
+        pytest.skip("this machine does not let us mount a small disk")
+    words = [str(small), sys.executable, FILLED, FILLS, str(err), str(kept)]
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parent.parent)}
+    done = subprocess.run([*SMALL, ON_SMALL, *words], env=env, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "left 1\n", done.stderr
+    assert "JournalError: a blob cannot be written" in err.read_text()
+    folder = started(kept / "runs")
+    assert folder is not None
+    assert (folder / "ops" / "3" / "1" / "rc").read_bytes() == b"000\n"
+    site = read_site(kept / "project")
+    recorder = Recorder(kept / "runs")
+    assert site.carry(recorder, kept / "runs").name == "passed"
+    end = next(event["data"] for event in follow(folder) if event["kind"] == "tool.end" and event["op"] == 3)
+    assert (end["outcome"], end["by"], end["out"]["bytes"]) == ("done", "shim", 5000)
+    assert not [action for action in recorder.trace if action[0] == "spawn" and str(action[1]).endswith("/3")]

@@ -1,8 +1,12 @@
-"""A run in a process of its own that is killed after each event, for good; another process goes on with it."""
+"""Runs in processes of their own that are killed, for good; other processes go on with them.
+
+`make torture` kills at every event, and at random up to three times a run.
+"""
 
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -11,9 +15,14 @@ from pathlib import Path
 import pytest
 
 from tests import journal_invariants as must
+from tests.command import is_stopped, waits
 from tests.journal_disk import Recorder
 from tests.journal_site import PLAIN, Site, make_site, started
+from tests.torture_kill import VICTIMS, Blow, Yard, yard
 
+LONG = os.environ.get("HARNESS_TORTURE") == "1"
+EVENTS = range(1, 50) if LONG else (8, 15, 21, 33)
+SEEDS = range(200 if LONG else 4)
 ROOT = Path(__file__).resolve().parent.parent
 VICTIM = """
 import os, signal, sys
@@ -68,3 +77,52 @@ def test_case_11_a_kill_after_each_event_of_a_reading_run(site: Site, tmp_path: 
         must.no_reply_is_asked_for_again(before, [turn for turn in asked if isinstance(turn, int)])
         spawned = [str(action[1]) for action in recorder.trace if action[0] == "spawn"]
         must.no_ended_operation_runs_again(before, spawned, folder.name)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Yard:
+    return yard(tmp_path)
+
+
+@pytest.mark.parametrize("events", EVENTS)
+@pytest.mark.parametrize("victim", ["harness", "group"])
+def test_l2_a_confined_run_of_every_class_is_killed_at_an_event(here: Yard, events: int, victim: str) -> None:
+    here.check(here.live(Blow(events, victim)))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_l2_random_kills_of_harness_group_shim_or_tool(here: Yard, seed: int) -> None:
+    chance = random.Random(seed)
+    blows = [
+        Blow(chance.randint(1, 48), chance.choice(VICTIMS), chance.choice((0.0, 0.02, 0.1)))
+        for _ in range(chance.randint(1, 3))
+    ]
+    here.check(here.live(*blows))
+
+
+@pytest.mark.parametrize("call", ["mail c", "pay e", "book b", "note a"])
+@pytest.mark.parametrize("victim", ["group", "shim", "tool"])
+def test_l2_a_kill_right_after_an_effect_does_not_repeat_it(here: Yard, call: str, victim: str) -> None:
+    here.check(here.live(Blow(1, victim, until=call), Blow(1, victim, until=call)))
+
+
+def test_l2_with_blind_retries_the_same_kill_shows_a_second_effect(tmp_path: Path) -> None:
+    blind = yard(tmp_path, blind=True)
+    blind.live(Blow(1, "group", until="mail c"))
+    assert blind.effects()["mail c"] == 2
+
+
+def test_l2_a_stopped_owner_still_owns_and_a_killed_one_does_not(here: Yard) -> None:
+    owner = here.command(Blow(21, "stop"), "run", "work", "x", "-m", "scripted:script.yaml", "--allow", "book")
+    waits(lambda: is_stopped(owner.pid))
+    folder = here.folder()
+    assert folder is not None
+    here.look()
+    before = (folder / "events.jsonl").read_bytes()
+    second = here.command(Blow(), "resume", folder.name)
+    _, err = second.communicate(timeout=60)
+    assert second.returncode == 75 and f"pid {owner.pid}" in err
+    assert (folder / "events.jsonl").read_bytes() == before
+    owner.kill()
+    owner.communicate()
+    here.check(here.live())

@@ -136,10 +136,13 @@ def blob_names(value: object) -> Iterator[str]:
 
 
 def proves(kind: str, data: dict[str, Any]) -> bool:
-    """Whether such an event is only written once the blobs before it are on the disk: an end, or a person's word."""
+    """Whether such an event is only written once the blobs before it are on the disk: an end, or a person's word.
+
+    A new owner's first word is one, too: what it then records of earlier attempts says nothing of their sync.
+    """
     if kind in ("decide", "amend", "tool.end"):
         return bool(data.get("via") or data.get("inbox"))
-    return kind in ("park", "run.end", "user.say")
+    return kind in ("park", "run.end", "user.say", "resume")
 
 
 def _synced(before: list[dict[str, Any]], later: Iterator[dict[str, Any]]) -> bool:
@@ -156,7 +159,7 @@ def _synced(before: list[dict[str, Any]], later: Iterator[dict[str, Any]]) -> bo
             return True
         if _is_harmless(event):
             harmless.add(n)
-        elif kind == "tool.start" and n not in harmless:
+        elif kind == "tool.start" and n not in harmless and data.get("role") != "query":  # asking is a read
             begun.add(n)
         elif kind == "tool.end" and n in begun and data.get("outcome") != "not-started":
             return True

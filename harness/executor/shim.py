@@ -12,6 +12,7 @@ import json
 import math
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -27,7 +28,7 @@ from harness.events.clock import Clock
 from harness.events.io import IO
 from harness.executor import tree
 from harness.executor.environment import SYSTEM_PATH
-from harness.executor.files import KILL_AFTER_S, PENDING, Files, outcome
+from harness.executor.files import KILL_AFTER_S, PENDING, Files, outcome, signal_of
 from harness.executor.limits import ulimits
 from harness.executor.outcome import Cancel, Job, Outcome, not_started
 from harness.executor.process import stdin_of
@@ -196,9 +197,13 @@ def _outcome(job: Job, attempt: Attempt, seen: Watched) -> Outcome:
     why = seen.why or told.why
     if told.exit is not None or not told.started:
         return replace(told, cancelled=seen.cancelled, why=why) if seen.cancelled or seen.why else told
-    number = -seen.code if seen.code < 0 else None
-    code = seen.code if number is None else 128 + number
-    return replace(told, exit=code, signal=number, timed_out=seen.timed_out, cancelled=seen.cancelled, why=why)
+    number = _death(seen.code)
+    return replace(told, exit=128 + number, signal=number, timed_out=seen.timed_out, cancelled=seen.cancelled, why=why)
+
+
+def _death(code: int) -> int:
+    """The signal that ended a shim which noted nothing. What stands in front of it may exit instead: no tool's word."""
+    return -code if code < 0 else signal_of(code) or int(signal.SIGKILL)
 
 
 def _request(job: Job) -> bytes:

@@ -66,13 +66,13 @@ def pending(crew: Crew) -> bool:
     """Whether something goes on by itself, or must be settled; waits a little where there is nothing else to do."""
     run, now = crew.run, crew.run.log.now()
     resting = [op for op in run.state.open_ops.values() if is_resting(op, now)]
-    if any(is_unknown(op) or (wants_query(op) and op not in resting) for op in run.state.open_ops.values()):
+    if any(wants_query(op) and op not in resting for op in run.state.open_ops.values()):
         return True
     if resting and not crew.busy and not run.world.cancel.level:
         crew.rested = True
         soonest = min(op.rest_until or now for op in resting)
         run.world.clock.sleep(min(LOOK_S, max(0.0, soonest - now)))
-    return bool(resting)
+    return bool(resting) or any(is_unknown(op) for op in run.state.open_ops.values())
 
 
 def _settled(run: Run, op: Operation) -> list[int] | None:

@@ -1,7 +1,8 @@
 """What the journal costs: `python tests/bench/bench_journal.py` prints a table. Ratios, because machines differ.
 
 Limits: a reply with one call is at most 5 lines and 900 bytes beyond what the model and the tool said; an event applied
-at the 10,000th costs at most 1.5 times one at the 100th; folding 3,000 steps at most 2.5 times parsing their lines.
+at the 10,000th costs at most 1.5 times one at the 100th; folding 3,000 steps at most 2.5 times parsing their lines;
+3,000 steps take at most 40 MiB of memory.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import statistics
 import sys
 import tempfile
 import time
+import tracemalloc
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,37 +21,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from harness.events.clock import Clock
 from harness.events.fold import apply, fold
 from harness.events.io import IO
-from harness.events.line import at_text, frame, parse
+from harness.events.line import at_text, parse
 from harness.events.log import create, follow, open_log
 from harness.events.state import State
-from tests.journal_lines import RUN
+from tests.journal_lines import RUN, steps
 
 AT = at_text(1_796_039_123.0)
 ROUNDS = 7
-
-
-def steps(count: int) -> list[bytes]:
-    """Lines of a run of `count` steps, five lines each."""
-    lines: list[bytes] = []
-
-    def add(kind: str, data: dict[str, Any], op: int | None = None) -> None:
-        lines.append(frame(len(lines) + 1, 1, AT, kind, data, op))
-
-    add("run.start", RUN)
-    for n in range(1, count + 1):
-        said = {"tool": "search-logs", "args": ["--service", f"s{n}"]}
-        call = {"op": n, "id": f"call_{n}", "verb": "run", "arguments": said}
-        content = [{"type": "tool_use", "id": f"call_{n}", "name": "run", "input": said}]
-        add("model.start", {"turn": n, "body": f"{n:012x}", "bytes": 3000, "estimate": 1000})
-        usage = {"input": 1000, "out": 20}
-        add("model.reply", {"turn": n, "content": content, "dialect": "anthropic", "calls": [call], "stop": "calls",
-                            "usage": usage, "cost": 0.001, "ms": 900})  # fmt: skip
-        decided = {"verdict": "allow", "argv": said["args"], "rules": ["default"], "effect": "read", "repeat": "pure"}
-        add("decide", decided, n)
-        add("tool.start", {"level": "none"}, n)
-        add("tool.end", {"outcome": "done", "exit": 0, "class": "OK", "ms": 40, "out": f"{n} lines\n" * 20,
-                         "result": f"{n:016x}"}, n)  # fmt: skip
-    return lines
 
 
 def best(work: Callable[[], object]) -> float:
@@ -79,6 +57,17 @@ def flatness(events: Sequence[dict[str, Any]]) -> float:
         fold(events[151:9_951], state)
         ratios.append(per_event(state, events[9_951:10_051]) / early)
     return statistics.median(ratios)
+
+
+def memory(pieces: Sequence[bytes]) -> int:
+    """Bytes that the events of a run and its state take."""
+    tracemalloc.start()
+    events = [parse(piece) for piece in pieces]
+    state = fold(events)
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert state.seq == len(pieces)
+    return used
 
 
 def appends(folder: Path, sync: bool) -> float:
@@ -120,6 +109,7 @@ def main() -> None:
         (f"parse {len(lines)} lines", f"{parsing * 1000:.0f} ms", ""),
         ("append", f"{plain * 1e6:.0f} us", ""),
         ("append and sync", f"{synced * 1000:.2f} ms", ""),
+        ("memory of 3,000 steps", f"{memory(pieces) / 2**20:.1f} MiB", "<= 40"),
         ("own 3,000 steps: lock, judge", f"{owned * 1000:.0f} ms", ""),
         ("read 3,000 steps", f"{followed * 1000:.0f} ms", ""),
     ]
