@@ -6,6 +6,8 @@ import tracemalloc
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 from harness.events.fold import fold
 from harness.events.line import parse, to_json
 from tests.journal_lines import steps
@@ -23,9 +25,11 @@ def payload(event: dict[str, object]) -> int:
     return sum(len(to_json(value).encode()) for value in said if value)
 
 
-def test_a_reply_with_one_call_is_five_lines_and_900_bytes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("effect", ["read", "write", "write\n@meta repeat queryable\n@meta query asked"])
+def test_a_reply_with_one_call_is_five_lines_and_900_bytes(tmp_path: Path, effect: str) -> None:
     project = Project(tmp_path)
-    project.tool("search-logs", "seq 3", "@option --service! <S>  which\n@meta effect read")
+    project.tool("asked", "exit 0")
+    project.tool("search-logs", "seq 3", f"@option --service! <S>  which\n@meta effect {effect}")
     project.skill(tools="search-logs")
     ran = project.run([*(reply(call("search-logs", "--service", f"s{n}")) for n in range(3)), finish()])
     lines = (ran.folder / "events.jsonl").read_bytes().splitlines(keepends=True)

@@ -31,10 +31,11 @@ class Outcome:
     """How an attempt ended.
 
     `exit` is None when nothing was started, or when a later process finds no note of the end; a death by signal n is
-    `signal` n and `exit` 128 + n. `timed_out` and `cancelled` say that we ended it, whatever its exit then was. `out`
-    and `err` are the first bytes of each, as many as the limits allow, `dropped` counts the bytes of both beyond that,
-    `ms` is the time until the first process of the tool ended. `why` is one line on what the exit does not tell: why it
-    was not started, or which limit it met.
+    `signal` n and `exit` 128 + n; of one that was not `started` it is the signal that kept it from that. `timed_out`
+    and `cancelled` say that we ended it, whatever its exit then was. `out` and `err` are the first bytes of each, as
+    many as the limits allow, `dropped` counts the bytes of both beyond that, `ms` is the time until the first process
+    of the tool ended. `why` is one line on what the exit does not tell: why it was not started, or which limit it
+    met.
     """
 
     exit: int | None

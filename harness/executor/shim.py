@@ -195,8 +195,11 @@ def _outcome(job: Job, attempt: Attempt, seen: Watched) -> Outcome:
     """What the files say, with what was seen here in place of what they leave open."""
     told = outcome(attempt.files, job.limits, job.timeout, seen.ms)
     why = seen.why or told.why
-    if told.exit is not None or not told.started:
-        return replace(told, cancelled=seen.cancelled, why=why) if seen.cancelled or seen.why else told
+    if not told.started:
+        killed = -seen.code if seen.code < 0 else signal_of(seen.code)
+        return replace(told, signal=killed, cancelled=seen.cancelled, why=why)
+    if told.exit is not None:
+        return replace(told, cancelled=seen.cancelled, why=why)
     number = _death(seen.code)
     return replace(told, exit=128 + number, signal=number, timed_out=seen.timed_out, cancelled=seen.cancelled, why=why)
 

@@ -144,8 +144,6 @@ class Crew:
         if op.verb != "run":  # the reply names it otherwise
             data["tool"] = op.tool
         data["level"] = level_now(run, op, tool)
-        if op.digest:
-            data["digest"] = op.digest
         if tool is not None and (mark := run.tool_mark(tool)) != pinned_mark(run.state, op.tool):
             data["file"] = mark
         if needs:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.events.attempts import may_retry, pause_s
+from harness.events.attempts import MAX_TRIES, may_retry, pause_s
 from harness.events.state import Operation
 from harness.executor import Outcome
 from harness.graph.fresh import Values
@@ -80,6 +80,8 @@ def classify(run: Run, op: Operation, tool: Tool, outcome: Outcome) -> tuple[str
     """(class, outcome word, why). A tool without a header is believed only when it says 0."""
     if not outcome.started and outcome.cancelled:
         return "FAILED", "not-started", outcome.why or "stopped by a person"
+    if not outcome.started and outcome.signal and op.attempt < MAX_TRIES:
+        return "FAILED", "not-started", f"killed by signal {outcome.signal} before it began"
     if not outcome.started:
         return "MISCONFIGURED", "failed", outcome.why or "it could not be started"
     if outcome.cancelled:
