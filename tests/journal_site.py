@@ -107,9 +107,11 @@ class Noting:
         self.inner, self.heard = copy(model), heard
         self.ref: ModelRef = self.inner.ref
 
-    def __call__(self, prompt: Prompt, *, on: Callable[[str], None]) -> Reply | Failure:
+    def __call__(
+        self, prompt: Prompt, *, on: Callable[[str], None], cancel: Cancel | None = None
+    ) -> Reply | Failure:
         self.heard(prompt)
-        return self.inner(prompt, on=on)
+        return self.inner(prompt, on=on, cancel=cancel)
 
     def left_over(self) -> str | None:
         return self.inner.left_over()

@@ -65,7 +65,7 @@ def _call(run: Run, prompt: Prompt) -> Reply | Failure:
 
     def work() -> None:
         try:
-            done.put(model(prompt, on=run.world.delta))
+            done.put(model(prompt, on=run.world.delta, cancel=run.world.cancel))
         except BaseException as error:  # noqa: BLE001 - raised again in the loop's own thread
             done.put(error)
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    from harness.executor import Cancel
+
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,11 +178,16 @@ class ModelRef:
 
 
 class Model(Protocol):
-    """`on` is given text as it arrives, for a view; it never enters a log. A provider's misbehaviour is a Failure."""
+    """`on` is given text as it arrives, for a view; it never enters a log. A provider's misbehaviour is a Failure.
+
+    Called in a thread that nobody waits for once `cancel` is raised: then it frees what it holds and returns at once.
+    """
 
     ref: ModelRef
 
-    def __call__(self, prompt: Prompt, *, on: Callable[[str], None]) -> Reply | Failure: ...
+    def __call__(
+        self, prompt: Prompt, *, on: Callable[[str], None], cancel: Cancel | None = None
+    ) -> Reply | Failure: ...
 
     def warm(self) -> None: ...
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.models import Ended, Failure, ModelRef, Prompt, Reply
 from harness.models.failures import failure
 from harness.models.verbs import make_call
+
+if TYPE_CHECKING:
+    from harness.executor import Cancel
 
 
 class NoModel:
@@ -20,7 +23,9 @@ class NoModel:
         self.ref = ref or ModelRef("none", "")
         self.pipeline, self.args = pipeline, args
 
-    def __call__(self, prompt: Prompt, *, on: Callable[[str], None]) -> Reply | Failure:
+    def __call__(
+        self, prompt: Prompt, *, on: Callable[[str], None], cancel: Cancel | None = None
+    ) -> Reply | Failure:
         ended = prompt.ended.get(self.pipeline)
         if ended is None or ended.before:
             return _proposal(prompt.turn, "run", {"tool": self.pipeline, "args": list(self.args)})

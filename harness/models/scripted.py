@@ -10,13 +10,16 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from harness.models import Call, Failure, ModelRef, Prompt, Replied, Reply, Results, Stop, Turn
 from harness.models.body import prefix_digest
 from harness.models.failures import failure
 from harness.models.script import FOREVER, Entry, Expect, Replies, load_script
 from harness.models.verbs import calls_or_finish, make_call
+
+if TYPE_CHECKING:
+    from harness.executor import Cancel
 
 DIALECT = "anthropic"
 TAIL_LINES = 40
@@ -36,7 +39,9 @@ class Scripted:
         self._replies = script.replies if worker is None else script.workers.get(worker, Replies(()))
         self._used: dict[int, int] | None = None
 
-    def __call__(self, prompt: Prompt, *, on: Callable[[str], None]) -> Reply | Failure:
+    def __call__(
+        self, prompt: Prompt, *, on: Callable[[str], None], cancel: Cancel | None = None
+    ) -> Reply | Failure:
         used = self._spent(prompt)
         entry = self._next(prompt, used)
         if isinstance(entry, str):
