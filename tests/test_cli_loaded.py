@@ -19,6 +19,7 @@ COMMANDS = {
     "run": ("run work x -m scripted:ok.yaml", 0), "resume": ("resume last -b turns=x", 2),
     "pipeline": ("pipeline bin/p", 0),
     "approve": ("approve RUN 1 --digest 00000000", 5), "deny": ("deny RUN 1", 0), "answer": ("answer RUN x", 2),
+    "step": ("step RUN look", 2), "read": ("read RUN x", 2), "finish": ("finish RUN x", 2),
     "settle": ("settle RUN happened", 2), "fork": ("fork RUN", 0), "amend": ("amend RUN --stale x --why y", 2),
     "runs list": ("runs", 0), "show": ("show", 0), "skills list": ("skills", 0), "skills show": ("skills show work", 0),
     "skills check": ("skills check work", 0), "skills new": ("skills new fresh", 0), "tools list": ("tools", 0),

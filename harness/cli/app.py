@@ -23,7 +23,7 @@ class Row(NamedTuple):
     line: str
 
 
-WORK, LOOK = "Do work", "Look, check, make"
+WORK, DRIVE, LOOK = "Do work", "Be the model of a run (run --agent)", "Look, check, make"
 
 TABLE: dict[str, Row] = {
     "run": Row("run:run", WORK, "Run a skill on a goal."),
@@ -35,6 +35,9 @@ TABLE: dict[str, Row] = {
     "stop": Row("stop:stop", WORK, "Stop a run that is running, or that waits."),
     "fork": Row("again:fork", WORK, "Begin a new run where another one stood."),
     "amend": Row("again:amend", WORK, "Declare a result stale, or supply one by hand."),
+    "step": Row("agent:step", DRIVE, "Run one tool as the model of a run."),
+    "read": Row("agent:read", DRIVE, "Read a file as the model of a run."),
+    "finish": Row("agent:finish", DRIVE, "Propose the answer as the model of a run."),
     "pipeline": Row("pipeline:pipeline", WORK, "Run a pipeline file."),
     "runs": Row("", LOOK, "Runs: what was done, and what waits."),
     "runs list": Row("runs:list_runs", LOOK, "List runs, newest first."),

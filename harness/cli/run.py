@@ -8,13 +8,19 @@ from typing import Annotated
 
 import typer
 
+from harness.cli.agent import hand_out
 from harness.cli.driving import drive, options_of
-from harness.cli.options import globals_of, manual
+from harness.cli.options import Globals, globals_of, manual
+from harness.cli.output import flags
 from harness.cli.place import catalog, place, runs_dir
 from harness.cli.words import Pipe, pairs_of, text_of
+from harness.errors import HarnessError
+from harness.runs.agent import handed_over
 from harness.runs.find import find_run
+from harness.runs.flags import Options
 from harness.runs.session import resume as resume_session
 from harness.runs.session import start_skill
+from harness.view.mode import current
 
 File = Annotated[str | None, typer.Option("-f", metavar="FILE", help="take the text from FILE (- is stdin)")]
 Inputs = Annotated[list[str] | None, typer.Option("-i", metavar="K=V", help="an input; K=@FILE, K=- reads it")]
@@ -27,12 +33,14 @@ Sandbox = Annotated[str | None, typer.Option("--sandbox", metavar="LEVEL", help=
 Sets = Annotated[
     list[str] | None, typer.Option("--set", metavar="STAGE.PARAM=V", help="another argument of a pipeline's stage")
 ]
+AgentFlag = Annotated[bool, typer.Option("--agent", help="you are the model: prints what you need to go on")]
 CODES = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 75, 124, 130)
 
 
 @manual(
     "harness run oncall-triage what is going wrong -i logs=app.log",
     "harness run oncall-triage why is batch 42 late -i source=incident -m none",
+    "harness run oncall-triage why is batch 42 late -i source=incident --agent",
     codes=CODES,
     streams=True,
 )
@@ -47,6 +55,7 @@ def run(
     out: Out = None,
     allow: Allow = None,
     deny: Deny = None,
+    agent: AgentFlag = False,
     sandbox: Sandbox = None,
 ) -> int:
     """Run a skill until its answer is accepted, it waits for somebody, or a limit stops it."""
@@ -56,8 +65,22 @@ def run(
     at = place(said)
     options = options_of(said, model, budget, allow or (), deny or (), at, words=words)
     text = words.text if words else ""
-    begin = partial(start_skill, catalog=catalog(at), name=skill, goal=text, given=pairs, options=options)
-    return drive(said, at, begin, out, sandbox)
+    begin = partial(start_skill, catalog=catalog(at), name=skill, goal=text, given=pairs)
+    if agent:
+        return hand_out(said, at, partial(begin, options=agents(said, options, out)), sandbox)
+    return drive(said, at, partial(begin, options=options), out, sandbox)
+
+
+def agents(said: Globals, options: Options, out: str | None) -> Options:
+    """The options of a run that an agent drives. Raises HarnessError for what it may not say, or what says nothing."""
+    if options.model is not None and options.model[1] == "-m":
+        raise HarnessError("there is --agent and -m", "give one of them: with --agent you are the model")
+    if out is not None:
+        raise HarnessError("there is --agent and -o", "the answer comes from: harness finish RUN -f -")
+    if options.allow and not current(flags(said)).can_ask:
+        fix = "leave it out; a person can approve"
+        raise HarnessError("--allow counts with --agent at a terminal only", fix, code=5)
+    return handed_over(options)
 
 
 @manual(
@@ -82,6 +105,7 @@ def resume(
     now: Annotated[bool, typer.Option("--now", help="before the time it waits for")] = False,
     moved: Annotated[bool, typer.Option("--moved", help="its folder came here from another host")] = False,
     sets: Sets = None,
+    agent: AgentFlag = False,
     sandbox: Sandbox = None,
 ) -> int:
     """Go on with a run from its journal: what has ended is not done again."""
@@ -93,5 +117,7 @@ def resume(
     options = options if model else options.without_model()
     options = replace(options, now=now, moved=moved, sets=tuple(sets or ()))
     text = words.text if words else None
-    begin = partial(resume_session, catalog=catalog(at), folder=folder, message=text, options=options)
-    return drive(said, at, begin, out, sandbox)
+    begin = partial(resume_session, catalog=catalog(at), folder=folder, message=text)
+    if agent:
+        return hand_out(said, at, partial(begin, options=agents(said, options, out)), sandbox)
+    return drive(said, at, partial(begin, options=options), out, sandbox)

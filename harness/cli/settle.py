@@ -9,14 +9,16 @@ from typing import Annotated
 import typer
 
 from harness.cli.options import Globals, globals_of, manual
+from harness.cli.output import flags
 from harness.cli.place import place, runs_dir
-from harness.cli.word import Resume, RunName, said_words
+from harness.cli.word import Resume, RunName, refuse_for_agent, said_words
 from harness.errors import HarnessError, JournalError, near_text
 from harness.events.io import IO
 from harness.runs.deliver import Waiting, meant, one, put, send
 from harness.runs.find import find_run
 from harness.runs.peek import read_state
 from harness.view.closing import SETTLED
+from harness.view.mode import current
 
 MAX_OUTPUT = 8 << 20
 
@@ -52,6 +54,8 @@ def settle(
         if not isinstance(error, JournalError) and not _is_lost(folder, words):
             raise
         return _for_a_fork(said, folder, words, message, error)
+    if not current(flags(said)).can_ask:
+        refuse_for_agent(target.folder)
     put(target, IO(), message)
     return said_words(said, at, [(target, f"settled as {word}:")], resume)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,7 +13,7 @@ from harness.cli.place import Place, catalog, place, runs_dir
 from harness.cli.words import Pipe, text_of
 from harness.errors import HarnessError
 from harness.events.io import IO
-from harness.runs.deliver import Waiting, meant, one, put, top_of, waiting
+from harness.runs.deliver import Waiting, meant, one, put, speaker, top_of, waiting
 from harness.runs.find import find_run, short_id
 from harness.view.mode import Mode, current
 from harness.view.text import escape
@@ -34,6 +35,7 @@ def approve(
     if digest is None:
         return _at_terminal(said, at, found, resume)
     target = one(found)
+    refuse_for_agent(target.folder)
     if len(digest) < MIN_DIGEST or not str(target.op.digest).startswith(digest):
         what = f"operation {target.op.n} has the digest {target.op.digest}"
         raise HarnessError(what, f"look again: harness show {target.folder.name}", code=5)
@@ -82,6 +84,13 @@ def _found(ctx: typer.Context, name: str, op: int | None) -> tuple[Globals, Plac
     at = place(said)
     folder = find_run(runs_dir(at), name, allow_last=False)
     return said, at, meant(folder, op, "approval")
+
+
+def refuse_for_agent(folder: Path) -> None:
+    """Raises HarnessError (exit 5) for a run that an agent drives: it has a shell of its own to speak with."""
+    if speaker(top_of(folder)) == "agent":
+        what = "an agent drives this run: a person's word on it counts at a terminal only"
+        raise HarnessError(what, "say it at a terminal", code=5)
 
 
 def _at_terminal(said: Globals, at: Place, found: list[Waiting], resume: bool) -> int:

@@ -18,6 +18,9 @@ from harness.policy.budget import limit
 from harness.prompt import prefix_digest
 
 POLL = 0.05
+CALLERS = ("none", "agent")
+"""Models that are the caller itself: no request goes out."""
+NEXT_STEP = "the agent's next step"
 CUT = {"refusal": ("DENIED", 1), "length": ("FAILED", 1), "overflow": ("OVER_BUDGET", 6)}
 """Replies that nothing may act on: (class, exit code)."""
 
@@ -27,9 +30,11 @@ def ask_model(run: Run) -> Stop | None:
     assert run.transcript is not None and run.model is not None
     prompt = replace(run.transcript.prompt(run.state), deadline=_deadline(run))
     scheme = run.model.ref.scheme
-    if scheme != "none":
+    if scheme not in CALLERS:
         _journal_request(run, prompt)
     reply = _call(run, prompt)
+    if isinstance(reply, Failure) and reply.reason == "turn":
+        return park(run, "waiting", [], NEXT_STEP)
     if isinstance(reply, Failure):
         return _failed(run, reply, prompt)
     if reply.stop in CUT:
@@ -84,8 +89,8 @@ def _call(run: Run, prompt: Prompt) -> Reply | Failure:
 
 def _reply_data(run: Run, reply: Reply, prompt: Prompt, scheme: str) -> dict[str, Any]:
     data: dict[str, Any] = {"turn": prompt.turn}
-    if scheme == "none":
-        data["provider"] = "none"
+    if scheme in CALLERS:
+        data["provider"] = scheme
     usage = reply.usage
     calls = [_call_data(run, call, run.state.next_op + i) for i, call in enumerate(reply.calls)]
     data |= {"content": _large(run, reply.content), "dialect": reply.dialect, "calls": calls, "stop": reply.stop}

@@ -19,6 +19,7 @@ REASONS: dict[str, tuple[str, int, bool]] = {  # reason → error class, exit co
     "cancelled": ("TIMEOUT", 124, False),
     "script_mismatch": ("FAILED", 1, False),
     "pipeline": ("FAILED", 1, False),
+    "turn": ("RETRYABLE", 75, False),
 }
 
 

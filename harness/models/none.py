@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from harness.models import Ended, Failure, ModelRef, Prompt, Reply
 from harness.models.failures import failure
-from harness.models.verbs import make_call
+from harness.models.verbs import proposal
 
 if TYPE_CHECKING:
     from harness.executor import Cancel
@@ -28,22 +28,16 @@ class NoModel:
     ) -> Reply | Failure:
         ended = prompt.ended.get(self.pipeline)
         if ended is None or ended.before:
-            return _proposal(prompt.turn, "run", {"tool": self.pipeline, "args": list(self.args)})
+            return proposal(prompt.turn, "run", {"tool": self.pipeline, "args": list(self.args)}, "none")
         if ended.error_class != "OK":
             return failure("pipeline", _failed(self.pipeline, ended))
-        return _proposal(prompt.turn, "finish", {"answer": ended.out()})
+        return proposal(prompt.turn, "finish", {"answer": ended.out()}, "none")
 
     def warm(self) -> None:
         """Nothing to do ahead."""
 
     def close(self) -> None:
         """Nothing to close."""
-
-
-def _proposal(turn: int, verb: str, arguments: Mapping[str, Any]) -> Reply:
-    call = make_call(f"call_{turn}_1", verb, arguments)
-    content = [{"type": "tool_use", "id": call.id, "name": verb, "input": dict(arguments)}]
-    return Reply(content, "anthropic", "", (call,), served="none")
 
 
 def _failed(pipeline: str, ended: Ended) -> str:

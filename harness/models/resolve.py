@@ -9,6 +9,7 @@ from pathlib import Path
 
 from harness.errors import HarnessError, NoModelError, nearest
 from harness.models import Model, ModelRef
+from harness.models.agent import FLAG, NAME, Agent
 from harness.skills import Skill
 
 FORMS = {"scripted": "scripted:FILE", "none": "none"}
@@ -21,6 +22,8 @@ def resolve(text: str | None, *, source: str, skill: Skill | None) -> ModelRef:
     """
     if text is None:
         return _automatic(skill)
+    if text == NAME:
+        return _agent(source)
     scheme, _, name = text.partition(":")
     if scheme not in FORMS:
         raise _unknown(text, source)
@@ -40,9 +43,17 @@ def open_model(ref: ModelRef, *, folder: Path, skill: Skill, args: tuple[str, ..
         from harness.models.none import NoModel
 
         return NoModel(_pipeline(skill, ref.source), args, ref=ref)
+    if ref.scheme == NAME:
+        return Agent(ref=ref)
     from harness.models.scripted import Scripted
 
     return Scripted(folder / ref.name, skill.name if worker else None, ref=ref)
+
+
+def _agent(source: str) -> ModelRef:
+    if source != FLAG:
+        raise HarnessError("another agent is no model that can be named", "let it drive: --agent", source)
+    return ModelRef(NAME, "", FLAG)
 
 
 def _automatic(skill: Skill | None) -> ModelRef:

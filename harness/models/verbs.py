@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from harness.errors import near_text
-from harness.models import Call
+from harness.models import Call, Reply
 
 _READ = (
     "Read a file. A relative path is in the workspace; `skill:FILE` is in the skill, `run:FILE` in this run; "
@@ -80,6 +80,13 @@ def make_call(call_id: str, verb: str, arguments: object) -> Call:
     """A call with its form checked; arguments that are no object are dropped, the error says so."""
     kept = dict(arguments) if isinstance(arguments, Mapping) else {}
     return Call(call_id, verb, kept, check_call(verb, arguments))
+
+
+def proposal(turn: int, verb: str, arguments: Mapping[str, Any], served: str) -> Reply:
+    """A reply of one call, from whoever speaks without a request."""
+    call = make_call(f"call_{turn}_1", verb, arguments)
+    content = [{"type": "tool_use", "id": call.id, "name": verb, "input": dict(arguments)}]
+    return Reply(content, "anthropic", "", (call,), served=served)
 
 
 def calls_or_finish(text: str, calls: tuple[Call, ...]) -> tuple[Call, ...]:

@@ -45,6 +45,11 @@ class Transcript:
         self._ended: dict[str, int] = {}
         self._composed: tuple[int, Release, Turn | None] | None = None
 
+    @property
+    def skill(self) -> str:
+        """The skill's own text, as the second system block holds it."""
+        return self._system[1]
+
     def apply(self, event: Mapping[str, Any], state: State) -> None:
         """Take one event; `state` is the state before it."""
         kind, data = event["kind"], event["data"]

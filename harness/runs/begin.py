@@ -34,6 +34,8 @@ from harness.tools.arguments import usage
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
 MAX_FILES = 20
+PATIENCE, AGENT_PATIENCE = 1.0, 60.0
+"""Seconds to try for a run's lock. The commands of an agent queue on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +155,7 @@ def reopen(
 ) -> Run:
     """Own a run again and append `resume`. Raises BusyError or JournalError."""
     check_place(folder, world.allow_fs)
-    log = open_log(folder, world.io, world.clock)
+    log = open_log(folder, world.io, world.clock, AGENT_PATIENCE if by == "agent" else PATIENCE)
     start = log.events[0]["data"]
     with ExitStack() as stack:
         stack.callback(log.close)

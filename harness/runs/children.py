@@ -16,6 +16,7 @@ from harness.loop.inbox import has_word
 from harness.loop.run import ChildEnd, Run, Stop, World
 from harness.loop.turn import drive
 from harness.models import Model, ModelRef
+from harness.models.agent import NAME as AGENT
 from harness.policy.budget import narrowed
 from harness.runs.begin import Order, begin, letters, limits_text, pins, reopen, transcript_of
 from harness.runs.kit import file_pin, pipeline_kit, skill_kit, skill_places, tool_pins
@@ -88,8 +89,9 @@ class Family:
     def _worker(
         self, parent: Run, op: Operation, folder: Path, known: State | None, part: Mapping[str, Any]
     ) -> ChildEnd:
-        if self.ref is None:
-            raise HarnessError(f"the worker {op.tool} needs a model", "name one: -m")
+        if self.ref is None or self.ref.scheme == AGENT:
+            fix = "name one: -m" if self.ref is None else f"run it yourself: harness run {op.tool} GOAL --agent"
+            raise HarnessError(f"the worker {op.tool} needs a model; {fix}", fix)
         worker = next(s for s in self.catalog.skills if op.tool in (s.name, s.declared_name, *s.aliases))
         resolved = resolve(self.catalog, worker)
         broken = worker.broken or next((f for f in resolved.findings if f.severity == "error"), None)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from harness.errors import HarnessError, JournalError
 from harness.events.attempts import is_unknown
 from harness.events.io import IO
+from harness.events.log import follow
 from harness.events.state import Operation, State
 from harness.runs.owning import redacted
 from harness.runs.peek import peek, read_state
@@ -55,6 +56,17 @@ def _unknown(state: State) -> list[Operation]:
     park = state.park or {}
     named = set(park.get("ops") or ()) if park.get("stop") == "unknown-outcome" else set()
     return [op for op in state.open_ops.values() if op.child is None and (is_unknown(op) or op.n in named)]
+
+
+def speaker(folder: Path) -> str:
+    """The model of a run: the one it began with, or the newest that a person put in its place."""
+    model = ""
+    for event in follow(folder):
+        if event["kind"] == "run.start":
+            model = str((event["data"].get("model") or {}).get("ref", ""))
+        changes = event["data"].get("changes") or () if event["kind"] == "resume" else ()
+        model = next((str(change["to"]) for change in changes if change["what"] == "model"), model)
+    return model
 
 
 def meant(folder: Path, n: int | None, what: What) -> list[Waiting]:

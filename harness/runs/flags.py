@@ -18,7 +18,7 @@ class Options:
 
     `model` is (string, where it was said) or None for the automatic choice. `source` says whose the goal or message
     is: `user` for typed words, `input` for a text from a file or a pipe. `now` resumes before a run's time, `moved`
-    one whose folder came from another host. `sets` are STAGE.PARAM=VALUE.
+    one whose folder came from another host. `sets` are STAGE.PARAM=VALUE. `by` is user, or agent for its commands.
     """
 
     model: tuple[str, str] | None = None
@@ -30,6 +30,7 @@ class Options:
     now: bool = False
     moved: bool = False
     sets: tuple[str, ...] = ()
+    by: str = "user"
 
     def kept(self) -> dict[str, list[str]]:
         """What of it holds for the whole run, however often it is opened again."""

@@ -19,6 +19,7 @@ from harness.loop.inbox import has_word
 from harness.loop.run import Run, Stop, World
 from harness.loop.turn import drive
 from harness.models import Model, ModelRef
+from harness.models.agent import FLAG, NAME
 from harness.models.resolve import open_model
 from harness.models.resolve import resolve as resolve_model
 from harness.policy.budget import merged, parse_budget
@@ -50,7 +51,7 @@ from harness.runs.narrow import confine, rebased, rebased_words
 from harness.runs.owning import check_resumable, part_of
 from harness.runs.peek import peek
 from harness.runs.sets import Within, inputs_in, within
-from harness.runs.speaker import model_of, open_for, usable
+from harness.runs.speaker import is_handed_over, model_of, open_for, usable
 from harness.skills import Resolved, Skill
 from harness.skills.body import substitute
 from harness.skills.discovery import Catalog
@@ -223,10 +224,10 @@ def _resume_skill(
     kit = skill_kit(resolved)
     bound = pinned(follow(folder))
     changes = changed_pins(bound, pins(tool_pins(kit.tools), resolved))
-    said = options.model or (bound["model"], start["model"]["source"])
+    said = options.model or (bound["model"], FLAG if bound["model"] == NAME else start["model"]["source"])
     if said[0] != bound["model"]:
         changes.append({"what": "model", "from": bound["model"], "to": said[0]})
-    if changes and not options.accept_changes:
+    if changes and not options.accept_changes and not is_handed_over(changes, said):
         refuse_changes(changes, folder.name)
     ref = resolve_model(said[0], source=said[1], skill=skill)
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in (start.get("inputs") or {}).items()}
@@ -234,7 +235,7 @@ def _resume_skill(
     wanted = sets.for_skill(kit, partial(within, catalog, skill_places(catalog, skill), kit.folder), options.sets)
     confine(world, catalog.project, skill.inputs, values, kit, skill)
     model = open_for(catalog, ref, skill, _goal(folder, start), values, cwd)
-    run = reopen(world, catalog.project, folder, kit, rules_of(kit, options), "user", changes)
+    run = reopen(world, catalog.project, folder, kit, rules_of(kit, options), options.by, changes)
     session = _skill_session(run, catalog, resolved, ref, model, cwd)
     sets.write(run, wanted)
     for target, value in wanted.items() if ref.scheme != "none" else ():

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.errors import HarnessError
 from harness.models import Model, ModelRef
+from harness.models.agent import FLAG, NAME
 from harness.models.resolve import open_model
 from harness.models.resolve import resolve as resolve_model
 from harness.runs.flags import Options
@@ -28,6 +29,11 @@ def usable(catalog: Catalog, skill: Skill) -> Resolved:
         what = f"skill '{skill.name}' cannot run: {wrong[0].code} {wrong[0].message}{more}"
         raise HarnessError(what, wrong[0].fix, f"{wrong[0].file}:{wrong[0].line}")
     return resolved
+
+
+def is_handed_over(changes: Sequence[Mapping[str, str]], said: tuple[str, str]) -> bool:
+    """Whether all that differs from the pins is that a person hands the run to an agent."""
+    return said == (NAME, FLAG) and [change["what"] for change in changes] == ["model"]
 
 
 def model_of(options: Options, skill: Skill | None) -> ModelRef:

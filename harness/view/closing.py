@@ -153,7 +153,8 @@ def _words(tree: Tree, run: Run, name: str, stop: str) -> list[str]:
             asker = row.op if row.verb == "ask" else next(iter(asking(run)), row.op)
             commands.append(f"harness answer {name} {asker} TEXT")
         elif stop == "needs-approval":
-            digest = f" --digest {row.digest[:8]}" if row.digest else ""
+            by_agent = (tree.main.start.get("model") or {}).get("ref") == "agent"  # it must not say yes by itself
+            digest = f" --digest {row.digest[:8]}" if row.digest and not by_agent else ""
             commands.append(f"harness approve {name} {row.op}{digest}")
     return commands
 

@@ -1,0 +1,144 @@
+"""A run whose model is another agent: one call a command, and what that agent is told after it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from harness.errors import HarnessError
+from harness.events.log import follow
+from harness.events.state import Operation
+from harness.loop.run import Run, Stop, World
+from harness.models import Replied, Results, Turn
+from harness.models.agent import FLAG, NAME, Agent
+from harness.prompt import Transcript
+from harness.prompt.observation import error_class
+from harness.runs.deliver import speaker
+from harness.runs.find import short_id
+from harness.runs.flags import Options
+from harness.runs.peek import peek
+from harness.runs.session import Session, current_state, resume
+from harness.skills.discovery import Catalog
+from harness.tools.outcome import CLASSES
+
+CODES = {"FAILED": 1, "INVALID_INPUT": 65, "RETRYABLE": 75, "NEEDS_AUTH": 77, "CONFLICT": 73, "MISCONFIGURED": 78}
+CODES |= {"TIMEOUT": 124, "DENIED": 7, "UNKNOWN_OUTCOME": 11}
+"""Exit codes of what ran and did not end well, where the process itself had none of that class."""
+REFUSED, OPEN = 2, 1
+_CLASS = re.compile(r"^([A-Z][A-Z_]+): ")
+
+
+def step(world: World, catalog: Catalog, folder: Path, call: tuple[str, Mapping[str, Any]] | None) -> Session:
+    """Own an agent's run and give it one call, or none. Raises HarnessError (exit 2) for a run that takes none."""
+    peek(folder)
+    state, name = current_state(folder), short_id(folder.name)
+    if state.end is not None:
+        fix = f"harness show {name}" if state.end["stop"] == "passed" else f"harness resume {name} {FLAG}"
+        raise HarnessError(f"this run has ended: {state.end['stop']}", fix)
+    if (speaks := speaker(folder)) != NAME:
+        raise HarnessError(f"in this run {speaks or 'nobody'} speaks", f"hand it over: harness resume {name} {FLAG}")
+    session = resume(world, catalog, folder, None, Options(by=NAME))
+    if call is not None:
+        agent_of(session.run).propose(*call)
+    return session
+
+
+def handed_over(options: Options) -> Options:
+    """The same for a run that an agent shall drive: what it was given is input, nobody's own words."""
+    return replace(options, model=(NAME, FLAG), source="input", by=NAME)
+
+
+def agent_of(run: Run) -> Agent:
+    assert isinstance(run.model, Agent)
+    return run.model
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What an agent is told: `text` of the turn, what it may call, what waits for what; `op` is that of its call."""
+
+    text: str
+    callable: tuple[str, ...]
+    waiting: Mapping[str, str]
+    op: Operation | None
+
+    @property
+    def error_class(self) -> str | None:
+        return None if self.op is None or not self.op.closed else error_class(self.op)
+
+
+def told(run: Run, verb: str = "") -> Told:
+    """What came of the newest turn. `verb` names the call that was made in it, if one was."""
+    transcript = run.transcript
+    assert transcript is not None
+    release = transcript.release(run.state)
+    newest = run.state.ops[run.state.turn_ops[0]] if verb and run.state.turn_ops else None
+    op = newest if newest is not None and newest.verb == verb and not agent_of(run).waits else None
+    return Told(_newest(run, transcript), release.callable, release.waiting, op)
+
+
+def _newest(run: Run, transcript: Transcript) -> str:
+    """The turn that a model would be sent now; empty while a call of the newest reply is open."""
+    newest = _turns(run, transcript)[-1]
+    return "" if isinstance(newest, Replied) else plain(newest, transcript.frame.mark)
+
+
+def _turns(run: Run, transcript: Transcript) -> Sequence[Turn]:
+    """The turns so far; the one that answers the newest reply only when all its calls are closed."""
+    is_open = any(not run.state.ops[n].closed for n in run.state.turn_ops)
+    return transcript.turns if is_open else transcript.prompt(run.state).turns
+
+
+def did_something(run: Run) -> bool:
+    """Whether anything was decided or ended since this process owns the run."""
+    for event in reversed(follow(run.folder)):
+        if event["kind"] == "resume":
+            return False
+        if event["kind"] in ("decide", "tool.end", "verify", "user.say"):
+            return True
+    return False
+
+
+def view(run: Run) -> str:
+    """All that a model of this run has been told: the skill, and every turn."""
+    transcript = run.transcript
+    assert transcript is not None
+    parts = [transcript.skill, *(plain(turn, transcript.frame.mark) for turn in _turns(run, transcript))]
+    return "\n\n".join(part.strip("\n") for part in parts)
+
+
+def plain(turn: Turn, mark: str) -> str:
+    """A turn for a reader of stdout: outside the frames of data every line is the harness's, so none needs its mark."""
+    if isinstance(turn, Replied):
+        calls = [block for block in turn.content if isinstance(block, dict) and block.get("type") == "tool_use"]
+        return "\n".join(f"> {call['name']} {call['input']}" for call in calls)
+    blocks = [block for result in turn.results for block in result.blocks] if isinstance(turn, Results) else []
+    blocks += turn.said if isinstance(turn, Results) else turn.texts
+    lines = "\n".join(blocks).split("\n")
+    ours = f"[{mark}] "
+    shown = [_CLASS.sub(r"\1 ", line.removeprefix(ours)) if line.startswith(ours) else line for line in lines]
+    return "\n".join(shown).replace(f'<task mark="{mark}">', "<task>")
+
+
+def code_of(stop: Stop, said: Told, verb: str) -> int:
+    """The exit code of an agent's command: the run's where it stopped, else that of its call."""
+    if stop.name != "waiting" or stop.code != CODES["RETRYABLE"]:
+        return stop.code
+    if verb == "finish":
+        return OPEN
+    if said.op is None or said.error_class == "OK":
+        return 0
+    if said.op.error or said.op.code:
+        return CODES["DENIED"] if said.op.code == "DENIED" else REFUSED
+    return REFUSED if verb == "read" else _tools_code(said)
+
+
+def _tools_code(said: Told) -> int:
+    """The tool's own exit where it says the class, but for the one that means refused."""
+    assert said.op is not None
+    code, name = (said.op.result or {}).get("exit") or 0, said.error_class or "FAILED"
+    own = CLASSES.get(code) == name and code != REFUSED
+    return code if own else CODES.get(name, OPEN)

@@ -1,0 +1,248 @@
+"""Another agent is the model: the whole of a run by single commands, from what they print."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.executor import survivors
+from harness.models.agent import FLAG, NAME
+from harness.runs import agent
+from harness.runs.flags import Options
+from harness.runs.session import start_skill
+from tests.command import AtTerminal, clean_env, events, harness, home_of, newest, start, waits
+from tests.loop_world import Project, call, finish, reply
+from tests.run_files import add_skill, add_tool, calls, make_project, script
+from tests.skill_files import catalog_of
+
+ORDER = "metadata:\n  requires: keep\n  tool-dependencies: |\n    keep: look\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = make_project(tmp_path / "p")
+    add_skill(folder, "ordered", "look keep act slow drag", ORDER)
+    return folder
+
+
+def opened(project: Path, *more: str) -> str:
+    """Begin a run as its model; its id, as the first line prints it."""
+    done = harness("run", "ordered", "find", "it", "--agent", *more, cwd=project)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split("\n", 1)[0].removeprefix("run ")
+
+
+def said(*words: str, cwd: Path) -> tuple[int, str]:
+    done = harness(*words, cwd=cwd)
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stdout
+
+
+def test_case_23_out_of_order_too_early_then_in_order(project: Path) -> None:
+    done = harness("run", "ordered", "find", "it", "--agent", cwd=project)
+    run = done.stdout.split("\n", 1)[0].removeprefix("run ")
+    for part in ("Do it.", "<task>\nfind it\n", "callable: look", "waiting: keep (look)", f"harness step {run} TOOL"):
+        assert part in done.stdout, part
+    code, out = said("step", run, "keep", cwd=project)
+    assert (code, out) == (2, "NOT_RELEASED needs look\n") and not events(newest(project), "tool.start")
+    code, out = said("finish", run, "it is so", cwd=project)
+    assert code == 1 and "missing: keep" in out and out.endswith("open: finish again\n")
+    code, out = said("step", run, "look", "--x", "7", cwd=project)
+    assert code == 0 and "looked at 7" in out and "now callable: + keep" in out
+    assert said("step", run, "keep", cwd=project)[0] == 0
+    assert said("finish", run, "it", "is", "so", cwd=project) == (0, "it is so\npassed\n")
+    assert events(newest(project))[-1]["data"]["stop"] == "passed"
+
+
+def test_each_command_parks_for_the_next_step_and_sends_no_request(project: Path) -> None:
+    run = opened(project)
+    said("step", run, "look", cwd=project)
+    log = events(newest(project))
+    assert [e["data"]["hint"] for e in log if e["kind"] == "park"] == ["the agent's next step"] * 2
+    assert not [e for e in log if e["kind"] == "model.start"]
+    found = next(e["data"] for e in log if e["kind"] == "model.reply")
+    assert (found["provider"], found["usage"], found["cost"]) == ("agent", None, 0)
+    start = log[0]["data"]
+    assert (start["model"]["ref"], start["by"]) == ("agent", "input")
+    assert [e["data"]["by"] for e in log if e["kind"] == "resume"] == ["agent"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "part"),
+    [
+        (("look", "--y", "1"), 2, "INVALID_INPUT"), (("lok",), 7, "near: look"), (("late",), 7, "no tool of this"),
+        (("look", "--help"), 0, "--x"),
+    ],
+)  # fmt: skip
+def test_what_a_step_answers(project: Path, words: tuple[str, ...], code: int, part: str) -> None:
+    done = said("step", opened(project), *words, cwd=project)
+    assert done[0] == code and part in done[1], done
+
+
+@pytest.mark.parametrize(("exit", "code"), [(1, 1), (2, 65), (66, 66), (73, 73), (77, 77), (9, 1)])
+def test_the_exit_of_a_tool_is_that_of_its_class(project: Path, exit: int, code: int) -> None:
+    add_tool(project, "look", f"echo why >&2; exit {exit}")
+    done = said("step", opened(project), "look", cwd=project)
+    assert done[0] == code and "why" in done[1]
+
+
+def test_reading(project: Path) -> None:
+    (project / "lines.txt").write_text("a\nb\nc\n")
+    run = opened(project)
+    said("step", run, "look", cwd=project)
+    assert "looked at 1" in said("read", run, "op:1", cwd=project)[1]
+    assert "Do it." in said("read", run, "skill:SKILL.md", cwd=project)[1]
+    assert said("read", run, "nowhere", cwd=project)[0] == 2
+    assert said("read", run, "../secret", cwd=project)[0] == 7
+    assert "\nb\n" in said("read", run, "lines.txt", "--lines", "2", cwd=project)[1]
+
+
+def busy(project: Path, tool: str, seconds: str, meta: str) -> tuple[str, subprocess.Popen[str]]:
+    """An agent's step whose tool has begun and works for so long."""
+    add_tool(project, tool, f"echo $$ > {tool}.pid; echo x >> ledger; sleep {seconds}; echo worked", meta)
+    run = opened(project)
+    one = start("step", run, tool, cwd=project)
+    waits((project / f"{tool}.pid").read_text)
+    return run, one
+
+
+def test_case_23_a_kill_in_a_step_is_settled_by_the_next_command(project: Path) -> None:
+    run, one = busy(project, "slow", "2", "# @meta effect write\n# @meta timeout 60")
+    one.kill()
+    one.communicate()
+    code, out = said("step", run, cwd=project)
+    assert code == 0 and "worked" in out and "callable: look" in out
+    assert (project / "ledger").read_text() == "x\n"
+
+
+def test_an_opaque_step_killed_as_a_whole_needs_a_person_at_a_terminal(project: Path) -> None:
+    run, one = busy(project, "drag", "30", "# @meta effect write")
+    one.kill()
+    one.communicate()
+    for pid in survivors(f"{newest(project).name}/1"):
+        os.kill(pid, signal.SIGKILL)
+    waits(lambda: not survivors(f"{newest(project).name}/1"))
+    code, out = said("step", run, "look", cwd=project)
+    assert code == 11 and f"a person: harness settle {run} 1" in out and "say it again" in out
+    assert harness("settle", run, "1", "happened", cwd=project).returncode == 5
+
+
+def test_case_23_two_steps_at_once_run_one_after_the_other(project: Path) -> None:
+    add_tool(project, "look", "sleep 1; echo looked")
+    run, done = opened(project), list[tuple[int, str]]()
+    threads = [threading.Thread(target=lambda: done.append(said("step", run, "look", cwd=project))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [code for code, _ in done] == [0, 0]
+    assert len(events(newest(project), "tool.end")) == 2
+
+
+def test_case_23_a_call_that_asks_takes_a_persons_yes_at_a_terminal_only(project: Path) -> None:
+    run = opened(project)
+    code, out = said("step", run, "act", "--x", "9", cwd=project)
+    assert code == 5 and f"a person: harness approve {run} 1" in out and "digest" not in out
+    digest = next(e["data"]["digest"] for e in events(newest(project), "decide"))
+    assert digest[:8] not in harness("show", run, cwd=project).stdout
+    refused = harness("approve", run, "--digest", digest, cwd=project)
+    assert refused.returncode == 5 and "at a terminal only" in refused.stderr
+    terminal = AtTerminal(sys.executable, "-m", "harness", "approve", run, cwd=project)
+    terminal.until("[n]")
+    terminal.keys("y")
+    assert terminal.end()[0] == 0
+    code, out = said("step", run, cwd=project)
+    assert code == 0 and "acted on 9" in out
+    assert (project / "ledger").read_text() == "9\n"
+
+
+def test_what_an_agent_may_not_say(project: Path) -> None:
+    assert harness("run", "ordered", "x", "--agent", "--allow", "act", cwd=project).returncode == 5
+    assert harness("run", "ordered", "x", "--agent", "-m", "none", cwd=project).returncode == 2
+    done = harness("run", "ordered", "x", "-m", "agent", cwd=project)
+    assert done.returncode == 2 and "--agent" in done.stderr
+    assert not list((project / ".harness").glob("runs/2*"))
+
+
+def test_limits_and_strikes_hold_for_an_agent(project: Path) -> None:
+    run = opened(project, "-b", "turns=2")
+    assert [said("step", run, "look", "--x", str(n), cwd=project)[0] for n in range(2)] == [0, 6]
+    done = harness("step", run, "look", cwd=project)
+    assert done.returncode == 2 and "has ended: budget" in done.stderr and "resume" in done.stderr
+    again = opened(project)
+    codes = [said("step", again, "look", cwd=project)[0] for _ in range(7)]
+    assert codes == [0] * 6 + [8]
+
+
+def test_a_run_is_handed_over(project: Path) -> None:
+    model = script(project, calls(["act"]))
+    assert harness("run", "ordered", "x", "-m", model, cwd=project).returncode == 5
+    run = newest(project).name[-8:]
+    refused = harness("step", run, "look", cwd=project)
+    assert refused.returncode == 2 and f"resume {run} --agent" in refused.stderr
+    handed = harness("resume", run, "--agent", cwd=project)
+    assert handed.returncode == 5 and f"a person: harness approve {run} 1" in handed.stdout
+    assert harness("deny", run, cwd=project).returncode == 0
+    done = harness("step", run, "look", cwd=project)
+    assert done.returncode == 0 and "looked at 1" in done.stdout, done.stderr
+
+
+def test_each_answer_as_one_object(project: Path) -> None:
+    done = json.loads(harness("run", "ordered", "x", "--agent", "--json", cwd=project).stdout)
+    assert (done["callable"][0], done["waiting"]) == ("look", {"keep": "look"})
+    assert (done["stop"], done["code"]) == ("waiting", 0)
+    run = done["run"]
+    step = json.loads(harness("--json", "step", run, "keep", cwd=project).stdout)
+    assert (step["op"], step["class"], step["code"], step["resumable"]) == (1, "NOT_RELEASED", 2, True)
+    for tool in ("look", "keep"):
+        harness("step", run, tool, cwd=project)
+    end = json.loads(harness("finish", run, "--json", "so", cwd=project).stdout)
+    assert (end["answer"], end["stop"], end["code"], end["resumable"]) == ("so", "passed", 0, False)
+
+
+def test_case_22_no_provider_is_loaded(project: Path) -> None:
+    run = opened(project)
+    code = "import sys; from harness.cli.main import main; code = main(); print(code, *sys.modules, file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "step", run, "look"], cwd=project, capture_output=True, text=True, timeout=60,
+        env=clean_env(home_of(project)),
+    )  # fmt: skip
+    words = done.stderr.split()
+    assert words[0] == "0" and not {"anthropic", "httpx2", "rich"} & set(words), done.stderr
+
+
+def test_case_24_the_same_calls_by_a_script_and_by_an_agent(tmp_path: Path) -> None:
+    def made(name: str) -> Project:
+        (tmp_path / name).mkdir()
+        project = Project(tmp_path / name)
+        project.tool("look", "echo looked")
+        project.tool("keep", "echo kept; exit 1", "@meta effect write")
+        project.skill(tools="look keep", deps="keep: look")
+        return project
+
+    scripted = made("a").run([reply(call("keep")), reply(call("look")), reply(call("keep")), finish("so")])
+    project = made("b")
+    session = start_skill(project.world(), catalog_of(project.path), "demo", "go", {}, Options((NAME, FLAG)))
+    session.go()
+    session.run.log.close()
+    said_: list[tuple[str, dict[str, Any]]] = [
+        ("run", {"tool": name, "args": []}) for name in ("keep", "look", "keep")
+    ]  # fmt: skip
+    for one in (*said_, ("finish", {"answer": "so"})):
+        driven = agent.step(project.world(), catalog_of(project.path), session.run.folder, one)
+        stop = driven.go()
+        driven.run.log.close()
+    mine, other = driven.run.state, agent.current_state(scripted.folder)
+    assert (stop.name, scripted.stop.name, (mine.end or {}).get("answer")) == ("passed", "passed", "so")
+    assert [(op.verb, op.verdict, op.code, op.argv) for op in other.ops.values()] == [
+        (op.verb, op.verdict, op.code, op.argv) for op in mine.ops.values()
+    ]
+    assert {slot: r.result for slot, r in other.slots.items()} == {slot: r.result for slot, r in mine.slots.items()}
