@@ -10,7 +10,8 @@ from skill_files import catalog_of, codes, make_skill, make_tool
 from harness.errors import Finding, HarnessError
 from harness.skills import Resolved
 from harness.skills.body import substitute
-from harness.skills.check import check_skill, describe, resolve
+from harness.skills.check import check_skill, resolve
+from harness.skills.describe import describe
 from harness.skills.discovery import read_catalog
 from harness.skills.names import find
 from harness.skills.new import new_skill

@@ -71,7 +71,7 @@ def finish(
 def _driven(said: Globals, name: str, call: Call | None) -> int:
     """One command of the agent's: open the run, give it the call, tell what came of it, leave."""
     at = place(said)
-    folder = find_run(runs_dir(at), name, allow_last=False)
+    folder = find_run(runs_dir(at), name)
     verb = call[0] if call else ""
     session, stop = drive_quietly(said, at, lambda world: agent.step(world, catalog(at), folder, call))
     try:

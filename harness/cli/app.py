@@ -50,6 +50,7 @@ TABLE: dict[str, Row] = {
     "skills show": Row("skills:show", LOOK, "Show one skill: its order in sentences, findings, sizes."),
     "skills check": Row("skills:check", LOOK, "Check skills and print the findings."),
     "skills new": Row("skills:new", LOOK, "Write a new skill that passes the check."),
+    "skills export": Row("skills:export", LOOK, "Write a skill that tells another agent to work through harness."),
     "tools": Row("", LOOK, "Tools: the commands a skill calls."),
     "tools list": Row("tools:list_tools", LOOK, "List the tools that are found here."),
     "tools show": Row("tools:show", LOOK, "Show one tool: usage, arguments, effect."),

@@ -14,8 +14,10 @@ from harness.cli.place import Place, catalog, find_tool, label, place
 from harness.errors import Finding, HarnessError
 from harness.skills import Resolved, Skill
 from harness.skills.body import tokens
-from harness.skills.check import check_skill, describe, resolve
+from harness.skills.check import check_skill, resolve
+from harness.skills.describe import describe
 from harness.skills.discovery import Catalog
+from harness.skills.export import export_skill
 from harness.skills.names import find
 from harness.skills.new import new_skill
 from harness.skills.reading import entries, skill_file
@@ -174,4 +176,18 @@ def new(
         find_tool(at, tool)
     print_paths(said, new_skill(at.project / "skills", name, wanted))
     say(said, f"next: edit it, then harness skills check {name}")
+    return 0
+
+
+@manual("harness skills export claude oncall-triage", "harness skills export codex oncall-triage")
+def export(
+    ctx: typer.Context,
+    client: Annotated[str, typer.Argument(metavar="CLIENT", help="claude (.claude/skills) or codex (.agents/skills)")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="the skill")],
+) -> int:
+    """Write a small skill for another agent: it drives this one by single commands (run --agent)."""
+    said = globals_of(ctx)
+    at = place(said)
+    found = catalog(at)
+    print_paths(said, [export_skill(at.project, client, find(found, name))])
     return 0

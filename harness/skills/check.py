@@ -9,10 +9,10 @@ from pathlib import Path
 
 from harness.errors import Finding, Severity, near_text, nearest
 from harness.graph.block import NAME
-from harness.graph.draw import sentences
 from harness.skills import Resolved, Skill
 from harness.skills.body import MAX_LINES, MAX_TOKENS, inputs_used, is_long
 from harness.skills.discovery import Catalog
+from harness.skills.export import stale_exports
 from harness.skills.portable import not_portable
 from harness.skills.reading import shown
 from harness.tools import Tool, can_answer
@@ -27,7 +27,7 @@ def check_skill(catalog: Catalog, skill: Skill, strict: bool = False) -> list[Fi
     """Every finding about one skill, by file, line and code; `strict` adds what other clients would not read."""
     findings = list(skill.findings)
     if not skill.refused:
-        findings += resolve(catalog, skill).findings
+        findings += [*resolve(catalog, skill).findings, *stale_exports(catalog.project, skill)]
         findings += not_portable(skill) if strict else []
     return sorted(set(findings), key=ordered)
 
@@ -35,18 +35,6 @@ def check_skill(catalog: Catalog, skill: Skill, strict: bool = False) -> list[Fi
 def resolve(catalog: Catalog, skill: Skill) -> Resolved:
     """Find each name of the skill: the project's `bin/`, its own place's `bin/`, its `scripts/`, another skill."""
     return _Check(catalog, skill).run()
-
-
-def describe(resolved: Resolved) -> list[str]:
-    """The skill's order, requirements and limits in sentences."""
-    skill = resolved.skill
-    notes = dict.fromkeys(resolved.workers, "worker")
-    for name, tool in resolved.tools.items():
-        if tool.effect != "read":
-            notes[name] = tool.effect if tool.effect == "write" else f"{tool.effect}, asks"
-    names = [name for name in skill.allowed if name in resolved.tools or name in resolved.workers]
-    verifiers = list(dict.fromkeys(words[0] for words in skill.verify))
-    return sentences(skill.graph, names, skill.requires, verifiers, skill.budget, notes)
 
 
 @dataclass(slots=True)
@@ -259,8 +247,8 @@ class _Check:
         name = self.skill.pipeline
         if name and (name not in self.tools or not self.tools[name].pipeline):
             what = "is no pipeline" if name in self.tools else f"is not found{near_text(name, self.pipelines())}"
-            fix = f"create bin/{name} with #!/usr/bin/env -S harness pipeline"
-            self.add("error", "bad-pipeline", self.line("pipeline"), f"pipeline: {name} {what}", fix)
+            self.add("error", "bad-pipeline", self.line("pipeline"), f"pipeline: {name} {what}",
+                     f"create bin/{name} with #!/usr/bin/env -S harness pipeline")  # fmt: skip
         elif name:
             self.check_broken(name, self.line("pipeline"), "pipeline names", needed=False)
 

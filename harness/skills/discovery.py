@@ -10,6 +10,7 @@ from pathlib import Path
 
 from harness.errors import Finding
 from harness.skills import Root, Skill
+from harness.skills.export import KEY
 from harness.skills.reading import entries, is_folder, is_inside, read_skill, refuse, shown, skill_file
 from harness.tools import Tool
 from harness.tools.discovery import read_bin
@@ -168,7 +169,7 @@ class _Search:
     def _read(self, rank: int, folder: str, real: str, name: str) -> None:
         skill = read_skill(Path(folder), name, self.catalog.roots[rank], self.catalog.project)
         metadata = skill.fields.get("metadata")
-        if not (isinstance(metadata, dict) and "harness-export" in metadata):
+        if not (isinstance(metadata, dict) and KEY in metadata):
             self.found[real] = _Found(rank, skill)
 
     def follow(self, rank: int, path: str, depth: int) -> None:
