@@ -225,3 +225,8 @@ def test_dry_run_default_choice_json_and_bad_words(project: Path) -> None:
     for words in wrong:
         code, _, said = prune(project, *words)
         assert code == 2 and "fix:" in said, words
+
+
+def test_a_stop_that_is_none_is_named_with_the_option_that_was_typed(project: Path) -> None:
+    code, gone, said = prune(project, "--stop", "failde", "-n")
+    assert (code, gone) == (2, []) and "--stop failde" in said and "near: failed" in said and "--status" not in said

@@ -18,7 +18,11 @@ from harness.loop.run import Run
 
 SETTLED = {"happened": ("done", "OK"), "did-not-happen": ("not-started", ""), "unknown": ("unknown", "UNKNOWN_OUTCOME")}
 """A person's word → the outcome and the class of the operation's end."""
+TOPICS = {"approve": "approval", "deny": "approval", "answer": "answer", "settle": "outcome"}
+"""A kind of message → what it is a word on. Of two words on the same thing the newer one counts."""
 CANCEL = "cancel-"
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError)
+"""What reading a message raises that is none."""
 LOOK = 0.25
 """Seconds between two looks for a wish to stop."""
 
@@ -26,7 +30,8 @@ LOOK = 0.25
 def waiting_files(folder: Path) -> list[Path]:
     """The inbox's messages, oldest first; those being written do not count."""
     try:
-        return sorted(p for p in (folder / "inbox").iterdir() if p.suffix == ".json" and p.is_file())
+        found = [p for p in (folder / "inbox").iterdir() if p.suffix == ".json" and p.is_file()]
+        return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name))
     except OSError:
         return []
 
@@ -86,22 +91,45 @@ def has_word(folder: Path) -> bool:
 def take(run: Run) -> int:
     """Turn every message into its event, on the disk before it is acknowledged; returns how many there were."""
     files = waiting_files(run.folder)
+    old = _replaced(files)
     for path in files:
         if path.stem not in run.state.inbox:
-            _take_one(run, path)
+            _take_one(run, path, path in old)
         with run.log.guarded("a message cannot be removed from the inbox"):
             run.world.io.unlink(path)
     return len(files)
 
 
-def _take_one(run: Run, path: Path) -> None:
+def _replaced(files: list[Path]) -> set[Path]:
+    """The words that a person has since taken back with another word on the same operation; oldest first."""
+    newest: dict[tuple[str, int], Path] = {}
+    old = set()
+    for path in files:
+        try:
+            _, kind, n = _read(path)
+        except UNREADABLE:
+            continue
+        if n and kind in TOPICS:
+            old |= {newest[TOPICS[kind], n]} if (TOPICS[kind], n) in newest else set()
+            newest[TOPICS[kind], n] = path
+    return old
+
+
+def _read(path: Path) -> tuple[dict[str, Any], str, int]:
+    """A message, its kind and the operation it is about, 0 for none. Raises one of UNREADABLE."""
+    message = json.loads(path.read_bytes())
+    return message, str(message["kind"]), int(message.get("op") or 0)
+
+
+def _take_one(run: Run, path: Path, is_old: bool) -> None:
     try:
-        message = json.loads(path.read_bytes())
-        kind, n = message["kind"], int(message.get("op") or 0)
-    except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError):
+        message, kind, n = _read(path)
+    except UNREADABLE:
         run.note("warning", f"the inbox message {path.name} could not be read and was dropped.")
         return
-    if kind in ("approve", "deny"):
+    if is_old:
+        run.note("changed", f"'{kind}' on operation {n} was taken back by a newer word.")
+    elif kind in ("approve", "deny"):
         _decision(run, message, n, path.stem)
     elif kind in ("answer", "say"):
         _words(run, message, n, path.stem)
