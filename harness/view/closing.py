@@ -8,6 +8,8 @@ from harness.view.rows import Row, Run, Spent, Tree, account_of, short
 from harness.view.text import Glyphs, count, duration, money, one_line, plural, width, wrap
 
 ASKS = 10
+AGENTS_TURN = "the agent's next step"
+"""What a run parks with whose model is another agent: without `--agent` a resume only parks it again."""
 SETTLED = ("happened", "did-not-happen", "unknown")
 """What a person can say of a call whose outcome nobody else knows."""
 MEANING = {
@@ -121,7 +123,7 @@ def next_commands(tree: Tree, stop: str) -> list[str]:
         key = limit if isinstance(limit, str) and limit.isidentifier() else "usd"
         return [f"harness resume {name} -b {key}=N"]
     if stop in ("interrupted", "waiting", "stopped"):
-        return [f"harness resume {name}"]
+        return [f"harness resume {name}{' --agent' if hint == AGENTS_TURN else ''}"]
     speaks = (run.start.get("model") or {}).get("ref")
     if stop == "failed" and (speaks == "none" or any(row.verb == "stage" for row in run.rows.values())):
         return [f"harness resume {name}", f"harness resume {name} --set STAGE.PARAM=VALUE", f"harness show {name}"]
