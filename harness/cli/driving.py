@@ -182,7 +182,7 @@ def session_notices(session: Session) -> list[str]:
     """What is said once at the start: which model speaks and why, and the skill's warnings."""
     found = [f"warning: {text}" for text in session.warnings]
     if session.run.state.start.get("by") == "input":
-        found.append("the goal was read from a file or a pipe: it counts as input, not as your words")
+        found.append("the goal came from an agent, a file or a pipe: it counts as input, not as your words")
     if session.run.world.guard is not None:
         found += confinement_notices(session.run.world.guard)
     if session.run.world.seals is None:

@@ -19,7 +19,7 @@ from harness.policy.decide import Decision, Request, decide
 from harness.policy.decide import over_budget as over_limit
 from harness.sandbox.choose import Refusal
 from harness.tools import Tool, can_answer
-from harness.tools.arguments import canonical, parse, refusal
+from harness.tools.arguments import canonical, faults, parse
 from harness.tools.compare import as_texts
 
 DIGEST_SHOWN = 16
@@ -79,7 +79,7 @@ def _tool_request(run: Run, op: Operation, tool: Tool, args: list[str]) -> tuple
     request = Request(
         tool=tool.name, argv=argv, effect=effect_of(tool), effect_declared=tool.effect_declared or tool.pipeline,
         listed=listed, near="" if listed else near_text(tool.name, run.toolset.available), broken=broken,
-        problems=(refusal(tool, problems),) if problems else (), values={} if problems else as_texts(tool, values),
+        problems=(faults(tool, problems),) if problems else (), values={} if problems else as_texts(tool, values),
     )  # fmt: skip
     if problems or broken:
         return request, ()

@@ -11,6 +11,8 @@ from harness.view.text import Glyphs, count, cut, duration, money, one_line, plu
 ASKS = 10
 LONGEST = 400
 """Columns of a call or a question in the last lines; `show` and the prompt of `approve` have all of it."""
+AGENTS_TURN = "the agent's next step"
+"""What a run parks with whose model is another agent: without `--agent` a resume only parks it again."""
 SETTLED = ("happened", "did-not-happen", "unknown")
 """What a person can say of a call whose outcome nobody else knows."""
 UNSEEN = {
@@ -153,7 +155,7 @@ def next_commands(tree: Tree, stop: str) -> list[str]:
         key = limit if isinstance(limit, str) and limit.isidentifier() else "usd"
         return [f"harness resume {name} -b {key}=N"]
     if stop in ("interrupted", "waiting", "stopped"):
-        return [f"harness resume {name}"]
+        return [f"harness resume {name}{' --agent' if hint == AGENTS_TURN else ''}"]
     speaks = (run.start.get("model") or {}).get("ref")
     if stop == "failed" and (speaks == "none" or any(row.verb == "stage" for row in run.rows.values())):
         return [f"harness resume {name}", f"harness resume {name} --set STAGE.PARAM=VALUE", f"harness show {name}"]
