@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -19,8 +19,8 @@ class Endpoint:
     """Where a model is: `base` ends without a slash; `key` is sent there and nowhere else.
 
     `window` (tokens) is asked for before a request, None where it is unknown; `cuts` says that the server drops the
-    front of a longer prompt silently; `start` is the mode to begin with, or why
-    there is nothing to begin with. `cut_fix` names what enlarges the window.
+    front of a longer prompt silently, and `cut_fix` what helps. `start` is the form to begin with, why there is nothing
+    to begin with, or None where the server does not say.
     """
 
     base: str
@@ -30,6 +30,13 @@ class Endpoint:
     start: Callable[[], Form | Failure | None] = lambda: None
     cut_fix: str = "give the server a longer context"
     cuts: bool = False
+
+
+def openai_endpoint(text: str, env: Mapping[str, str]) -> Endpoint:
+    """The endpoint of `NAME[@BASE_URL]`. Only OpenAI's own base is given the key that the environment holds for it."""
+    name, base = split_name(text)
+    base = base or OWN_BASE
+    return Endpoint(base, name, usable_key(env.get(KEY_VARIABLE)) if base == OWN_BASE else None)
 
 
 def split_name(text: str) -> tuple[str, str | None]:

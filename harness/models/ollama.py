@@ -37,12 +37,10 @@ def _host(text: str) -> str:
     if not divider:
         scheme, rest = "http", text
     authority, _, path = rest.rstrip("/").partition("/")
-    url = urlsplit(f"//{authority}")
-    try:
-        port = url.port
-    except ValueError:
-        port = None
-    host = url.hostname or "127.0.0.1"
+    host, port = "127.0.0.1", None
+    with suppress(ValueError):
+        url = urlsplit(f"//{authority}")
+        host, port = url.hostname or host, url.port
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # where a server listens is not where it is
     standard = {"https": 443, "http": 80 if divider else PORT}.get(scheme, PORT)
     name = f"[{host}]" if ":" in host else host

@@ -43,8 +43,8 @@ SURELY_CUT = 4096
 class OpenAI:
     """One model at one endpoint. Forms are remembered in `file`."""
 
-    def __init__(self, endpoint: Endpoint, *, ref: ModelRef, file: Path) -> None:
-        self.ref, self.endpoint, self._file = ref, endpoint, file
+    def __init__(self, endpoint: Endpoint, *, ref: ModelRef, file: Path, timers: Timers = TIMERS) -> None:
+        self.ref, self.endpoint, self._file, self._timers = ref, endpoint, file, timers
         self._form: Form | None = None
         self._proven = False
 
@@ -116,7 +116,7 @@ class OpenAI:
         raw = body.encode("utf-8", "replace")  # half a surrogate pair is no text, and some servers refuse it
         url = f"{self.endpoint.base}/chat/completions"
         try:
-            with closing(_Dropping(Exchange(url, self._headers(), raw, TIMERS, prompt.deadline, cancel))) as held:
+            with closing(_Dropping(Exchange(url, self._headers(), raw, self._timers, prompt.deadline, cancel))) as held:
                 return self._answer(held.exchange, prompt, form, on if form.mode == "tools" else _nobody, started)
         except BrokenExchange as error:
             return Refused(failure(error.reason, self._masked(str(error))))
