@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sys
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +12,7 @@ import pytest
 
 from harness.errors import HarnessError
 from harness.models.exec import split_command
-from tests.command import harness
+from tests.command import harness, is_alive, waits
 from tests.command import start as started
 from tests.loop_world import Project, Ran
 
@@ -154,41 +151,14 @@ time.sleep(100)
 def gone(project: Project) -> bool:
     """Whether the program and what it started in a session of its own have ended."""
     pids = [int((project.path / name).read_text()) for name in ("child", "ready")]
-    until = time.monotonic() + 10
-    while any(alive(pid) for pid in pids) and time.monotonic() < until:
-        time.sleep(0.02)
-    return not any(alive(pid) for pid in pids)
-
-
-def alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except OSError:
-        return False
-    return state not in "ZX"
-
-
-def wait_for(path: Path) -> None:
-    until = time.monotonic() + 20
-    while not path.exists() and time.monotonic() < until:
-        time.sleep(0.01)
+    return bool(waits(lambda: not any(map(is_alive, pids))))
 
 
 def test_at_the_end_of_the_time_its_tree_is_ended(project: Project) -> None:
     """Case 19."""
-    ran = drive(project, SLEEPER, budget="seconds=2")
-    assert ran.stop.code == 124
-    assert gone(project)
-
-
-def test_a_person_who_stops_the_run_ends_its_tree(project: Project) -> None:
-    def stop() -> None:
-        wait_for(project.path / "ready")
-        project.cancel.level = 1
-
-    threading.Thread(target=stop, daemon=True).start()
-    ran = drive(project, SLEEPER)
-    assert (ran.stop.code, reason(ran)) == (130, "cancelled")
+    project.file("gate way", HEAD + SLEEPER, executable=True)
+    done = harness("run", "demo", "go", "-b", "seconds=5", "-m", "exec:'./gate way'", cwd=project.path)
+    assert done.returncode == 124
     assert gone(project)
 
 
@@ -196,9 +166,10 @@ def test_a_command_that_is_interrupted_leaves_nothing_behind(project: Project) -
     """The process of the command is over before the program's grace is: it waits for that."""
     project.file("gate way", HEAD + SLEEPER, executable=True)
     running = started("run", "demo", "go", "-m", "exec:'./gate way'", cwd=project.path)
-    wait_for(project.path / "ready")
-    os.kill(running.pid, signal.SIGINT)
-    assert running.wait(30) == 130
+    waits((project.path / "ready").read_text)
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=30)
+    assert running.returncode == 130, err
     assert gone(project)
 
 
