@@ -57,6 +57,8 @@ class Driver:
         world.child_receipts = read_state
         world.cancelled = self._tell_level
         world.delta, world.history, world.tell = self.view.delta, self.view.history, self.view.notice
+        if self.said.verbose:
+            world.heard = self.view.notice
         world.parallel = int(self.at.config.value("parallel"))
         world.tool_timeout = float(self.at.config.value("tool_timeout"))
         world.allow_fs = tuple(self.at.config.value("runs.allow_fs"))

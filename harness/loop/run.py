@@ -86,8 +86,9 @@ class World:
     """What a run acts through, shared by a run and its children.
 
     `ask` is None where nobody can be asked, `guard` where nothing is confined, `seals` (the folder of the journals'
-    digests) where none are kept. `cancelled` hears the level of a stop that came from another process. `allow_fs` are
-    types of FUSE file systems that the person lets runs live on.
+    digests) where none are kept. `cancelled` hears the level of a stop that came from another process, `heard` the
+    lines that a program which is the model writes on stderr. `allow_fs` are types of FUSE file systems that the person
+    lets runs live on.
     """
 
     io: IO
@@ -99,6 +100,7 @@ class World:
     tell: Callable[[str], None] = field(default=lambda text: None)
     history: Callable[[Sequence[dict[str, Any]], str, int], None] = field(default=lambda events, run, depth: None)
     cancelled: Callable[[int], None] = field(default=lambda level: None)
+    heard: Callable[[str], None] = field(default=lambda line: None)
     child_receipts: Callable[[Path], State | None] = field(default=lambda folder: None)
     parallel: int = 16
     tool_timeout: float = 60.0

@@ -98,7 +98,7 @@ def start_skill(
     budget = merged(skill.budget, parse_budget(options.budget))
     kit = skill_kit(resolved)
     rules = rules_of(kit, options)
-    model = open_for(catalog, ref, skill, goal, values, Path.cwd())
+    model = open_for(catalog, ref, skill, goal, values, Path.cwd(), world.heard)
     order = Order(
         skill.name, goal, values, budget, rules, ref, source=options.source, flags=options.kept(),
         digests=pins(tool_pins(kit.tools), resolved), path=str(skill.file),
@@ -114,7 +114,7 @@ def _skill_session(
     skill, state = resolved.skill, run.state
     family = Family(
         run.world, catalog, skill, tuple(skill_places(catalog, skill)), ref,
-        lambda r, worker: open_model(r, folder=cwd, skill=worker, worker=True),
+        lambda r, worker: open_model(r, folder=cwd, skill=worker, worker=True, heard=run.world.heard),
     )  # fmt: skip
     run.begin_child = family.begin
     limits = limits_text(state.budget)
@@ -234,7 +234,7 @@ def _resume_skill(
     cwd = Path.cwd() if options.model else Path(start["cwd"])
     wanted = sets.for_skill(kit, partial(within, catalog, skill_places(catalog, skill), kit.folder), options.sets)
     confine(world, catalog.project, skill.inputs, values, kit, skill)
-    model = open_for(catalog, ref, skill, _goal(folder, start), values, cwd)
+    model = open_for(catalog, ref, skill, _goal(folder, start), values, cwd, world.heard)
     run = reopen(world, catalog.project, folder, kit, rules_of(kit, options), options.by, changes)
     session = _skill_session(run, catalog, resolved, ref, model, cwd)
     sets.write(run, wanted)
