@@ -93,7 +93,7 @@ def announced(op_id: str) -> Iterator[None]:
 def members(tree: Tree) -> Iterator[Member]:
     """Every process of the attempt but its leader, dead ones that nobody has waited for included, as they are found.
 
-    Whatever speaks for it, each descends from this process: once the leader was waited for, its number may be anybody's.
+    Whatever speaks for it, each descends from this process: the number of a leader that is gone may be anybody's.
     """
     known = {tree.leader} if _is_our_child(tree.leader) else set()
     inside = namespace(tree.leader) if known and encloses(tree) else None
