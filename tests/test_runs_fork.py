@@ -307,7 +307,7 @@ AMENDMENTS: dict[str, tuple[str, ...]] = {
     "neither": ("--why", "x"), "both": ("--stale", "a", "--receipt", "1=b.txt", "--why", "x"),
     "no such operation": ("--receipt", "99=b.txt", "--why", "x"), "no file": ("--receipt", "1=none.txt", "--why", "x"),
     "no text": ("--receipt", "1=bytes", "--why", "x"), "no name": ("--receipt", "b.txt", "--why", "x"),
-    "an empty reason": ("--stale", "a", "--why", " "),
+    "no end": ("--receipt", "1=/dev/zero", "--why", "x"), "an empty reason": ("--stale", "a", "--why", " "),
 }  # fmt: skip
 
 

@@ -103,6 +103,20 @@ def test_case_42_killed_half_way_the_rest_goes_next_time(tmp_path: Path, number:
     assert list(runs.iterdir()) == []
 
 
+@pytest.mark.parametrize("left", [b"", b"\0" * 90, None])
+def test_a_run_whose_journal_is_empty_but_not_its_attempts_is_damaged_and_kept(
+    project: Path, left: bytes | None
+) -> None:
+    run = begun(project, calls(["keep"]), finish("x"))
+    journal = run / "events.jsonl"
+    journal.unlink() if left is None else journal.write_bytes(left)
+    for command in (["show", run.name], ["resume", run.name]):
+        done = harness(*command, cwd=project)
+        assert done.returncode == 3 and "may have had an effect" in done.stderr and "deleted" not in done.stderr
+    assert "damaged" in harness("runs", cwd=project).stdout
+    assert prune(project, "--older", "0s", "--yes")[1] == [] and run.exists()
+
+
 def test_case_42_the_command_sweeps_what_a_killed_one_left(project: Path) -> None:
     left = project / ".harness/runs" / f"{TRASH}20260101T000000-x-aaaaaaaa"
     (left / "ops").mkdir(parents=True)

@@ -18,13 +18,13 @@ from harness.loop.run import Run
 
 SETTLED = {"happened": ("done", "OK"), "did-not-happen": ("not-started", ""), "unknown": ("unknown", "UNKNOWN_OUTCOME")}
 """A person's word → the outcome and the class of the operation's end."""
-TOPICS = {"approve": "approval", "deny": "approval", "answer": "answer", "settle": "outcome"}
-"""A kind of message → what it is a word on. Of two words on the same thing the newer one counts."""
 CANCEL = "cancel-"
-UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError)
-"""What reading a message raises that is none."""
 LOOK = 0.25
 """Seconds between two looks for a wish to stop."""
+
+
+ABOUT = {"approve": "approval", "deny": "approval", "settle": "outcome", "answer": "answer"}
+"""A kind of message → what it is a word on. Of two words on the same thing the newer one counts."""
 
 
 def waiting_files(folder: Path) -> list[Path]:
@@ -90,44 +90,37 @@ def has_word(folder: Path) -> bool:
 
 def take(run: Run) -> int:
     """Turn every message into its event, on the disk before it is acknowledged; returns how many there were."""
-    files = waiting_files(run.folder)
-    old = _replaced(files)
-    for path in files:
+    said = {path: _read(path) for path in waiting_files(run.folder)}
+    last = {_about(message): path for path, message in said.items()}
+    for path, message in said.items():
         if path.stem not in run.state.inbox:
-            _take_one(run, path, path in old)
+            _take_one(run, path, message, is_last=last[_about(message)] == path)
         with run.log.guarded("a message cannot be removed from the inbox"):
             run.world.io.unlink(path)
-    return len(files)
+    return len(said)
 
 
-def _replaced(files: list[Path]) -> set[Path]:
-    """The words that a person has since taken back with another word on the same operation; oldest first."""
-    newest: dict[tuple[str, int], Path] = {}
-    old = set()
-    for path in files:
-        try:
-            _, kind, n = _read(path)
-        except UNREADABLE:
-            continue
-        if n and kind in TOPICS:
-            old |= {newest[TOPICS[kind], n]} if (TOPICS[kind], n) in newest else set()
-            newest[TOPICS[kind], n] = path
-    return old
-
-
-def _read(path: Path) -> tuple[dict[str, Any], str, int]:
-    """A message, its kind and the operation it is about, 0 for none. Raises one of UNREADABLE."""
-    message = json.loads(path.read_bytes())
-    return message, str(message["kind"]), int(message.get("op") or 0)
-
-
-def _take_one(run: Run, path: Path, is_old: bool) -> None:
+def _read(path: Path) -> dict[str, Any] | None:
+    """A message with its operation's number, 0 where it names none; None where it cannot be used."""
     try:
-        message, kind, n = _read(path)
-    except UNREADABLE:
+        message = json.loads(path.read_bytes())
+        return {**message, "kind": str(message["kind"]), "op": int(message.get("op") or 0)}
+    except (ValueError, KeyError, TypeError, AttributeError, OSError, OverflowError, RecursionError):
+        return None
+
+
+def _about(message: dict[str, Any] | None) -> tuple[str, int] | None:
+    """What a message decides, where only the last word on it counts."""
+    about = ABOUT.get(message["kind"]) if message is not None else None
+    return (about, message["op"]) if about is not None and message is not None else None
+
+
+def _take_one(run: Run, path: Path, message: dict[str, Any] | None, *, is_last: bool) -> None:
+    if message is None:
         run.note("warning", f"the inbox message {path.name} could not be read and was dropped.")
         return
-    if is_old:
+    kind, n = message["kind"], message["op"]
+    if _about(message) is not None and not is_last:
         run.note("changed", f"'{kind}' on operation {n} was taken back by a newer word.")
     elif kind in ("approve", "deny"):
         _decision(run, message, n, path.stem)

@@ -116,11 +116,12 @@ class World:
 class Toolset:
     """What a run may call: its closed list, what the names mean, and what waits for what.
 
-    `stand_in` is the pipeline that speaks where there is no model; `verify` the words of each verifier.
+    `workers` holds the interface of each skill that may be called; `stand_in` is the pipeline that speaks where there
+    is no model; `verify` the words of each verifier.
     """
 
     tools: Mapping[str, Tool]
-    workers: frozenset[str] = frozenset()
+    workers: Mapping[str, Tool] = field(default_factory=dict)
     listed: tuple[str, ...] = ()
     graph: Graph = field(default_factory=Graph)
     requires: tuple[str, ...] = ()
@@ -226,7 +227,7 @@ class Run:
 
     def values(self, name: str, argv: tuple[str, ...]) -> Values:
         """A canonical argv as comparable values."""
-        tool = self.toolset.tools.get(name)
+        tool = self.toolset.tools.get(name) or self.toolset.workers.get(name)
         if tool is None:
             return {"args": argv}
         return as_texts(tool, parse(tool, argv)[0])

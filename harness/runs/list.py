@@ -11,6 +11,7 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.events.line import MAX_LINE, BadLine, at_seconds, check_known, lifted, parse, told
+from harness.events.scan import has_attempts
 
 LIVE = ("open", "stopped")
 """Neither ended nor parked: owned; its owner is gone."""
@@ -113,10 +114,10 @@ def unreadable(folder: Path) -> Listed:
     """A folder without a beginning, as far as its name and its size tell."""
     rest = folder.name.partition("-")[2]
     began = named_at(folder) or folder.lstat().st_mtime
+    path = folder / "events.jsonl"
     try:
-        stop = "damaged" if (folder / "events.jsonl").stat().st_size else "never started"
-    except FileNotFoundError:
-        stop = "never started"
+        is_damaged = (path.exists() and path.stat().st_size) or has_attempts(folder)
+        stop = "damaged" if is_damaged else "never started"
     except OSError:
         stop = "unreadable"
     return Listed(folder, rest.rpartition("-")[0], "", began, stop, False, (), None)
