@@ -13,6 +13,8 @@ from harness.events import line as lines
 
 REDACTS = b'"what":"redact"'
 """In every journal from which a value was removed; a text that says so has its quotes escaped."""
+BLOB = b'"blob":'
+"""In every line that names a blob; likewise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ def scan(raw: bytes, folder: Path, blobs: bool = True) -> Scan:
     good, lost = 0, ""
     path = folder / "events.jsonl"
     for event, end in good_events(raw, path):
-        lost = _lost_blob(event, folder) if blobs else ""
+        lost = _lost_blob(event, folder) if blobs and raw.find(BLOB, good, end) >= 0 else ""
         if lost:
             break
         events.append(event)
