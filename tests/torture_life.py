@@ -45,7 +45,7 @@ from tests.torture_stage import Blow, Ledger, Stage
 
 WORDS = ("look", "big", "slow", "note a", "note b", "busy a", "book a", "book b", "mail a", "pay a", "pay b", "plan")
 CALLS = st.sampled_from([*(words.split() for words in (*WORDS, "scout look", "nothing"))])
-REPLIES = st.lists(st.lists(CALLS, min_size=1, max_size=3), min_size=1, max_size=4)
+REPLIES = st.lists(st.lists(CALLS, min_size=1, max_size=3), min_size=1, max_size=3)
 SCOUT = [{"calls": [{"run": ["note", "s"]}]}, {"calls": [{"finish": "scouted"}]}]
 DONE = {"calls": [{"finish": "all is well"}]}
 SAYS = st.sampled_from(["", "yes", "yes", "no", "unknown"])
@@ -90,7 +90,7 @@ class Life(RuleBasedStateMachine):
         self.is_edited = False
         self.blows: tuple[Blow, ...] = ()
 
-    @initialize(replies=st.lists(REPLIES, min_size=1, max_size=4))
+    @initialize(replies=st.lists(REPLIES, min_size=1, max_size=3))
     def begin(self, replies: list[list[list[list[str]]]]) -> None:
         said: list[dict[str, Any]] = []
         for part in replies:  # each up to a finish, after which a message may come
@@ -101,9 +101,11 @@ class Life(RuleBasedStateMachine):
         root = self.place / f"project-{len(list(self.place.iterdir()))}"
         self.site = wide_site(root, json.dumps(text))
 
-    @rule(says=SAYS)
-    def goes_on(self, says: str) -> None:
-        """A process lives to its end."""
+    @rule(says=SAYS, more=st.booleans())
+    def goes_on(self, says: str, more: bool = False) -> None:
+        """A process lives to its end; a person may have more to say to it."""
+        if more:
+            self._says_more("more, please")
         with self._process(says) as stage:
             self.disk = at_point(self.disk, stage.trace, len(stage.trace), None)
 
@@ -113,6 +115,13 @@ class Life(RuleBasedStateMachine):
         before = self.disk
         with self._process(says) as stage:
             self._crash(before, stage, at, how)
+
+    @rule(n=st.integers(0, 40), how=st.sampled_from(HOWS))
+    def dies_while_it_recovers(self, n: int, how: str) -> None:
+        """Soon after its start, when it may still settle what the process before it left."""
+        before = self.disk
+        with self._process("yes") as stage:
+            self._crash(before, stage, n / max(n, 1, len(list(points(stage.trace)))), how)
 
     @rule(at=st.integers(0, 200), level=st.sampled_from([1, 2]))
     def is_interrupted(self, at: int, level: int) -> None:
@@ -132,10 +141,6 @@ class Life(RuleBasedStateMachine):
         self.blows = tuple(blows)
         with self._process(says) as stage:
             self.disk = at_point(self.disk, stage.trace, len(stage.trace), None)
-
-    @rule()
-    def a_message_comes(self) -> None:
-        self._says_more("more, please")
 
     @rule(at=st.floats(0, 1), dies=st.booleans(), when=st.floats(0, 1), how=st.sampled_from(HOWS))
     def is_forked(self, at: float, dies: bool, when: float, how: str) -> None:
@@ -264,6 +269,7 @@ class Life(RuleBasedStateMachine):
     def _drive(self, stage: Eventful, runs: Path, says: str) -> None:
         world = self.site.world(stage, runs)
         world.cancel = stage.cancel
+        is_short = self.stop is not None and self.stop.name == "budget"
         self.stop = None
         with suppress(*([JournalError] if stage.full_from >= 0 else [])):
             folder = runs / self.name if self.name else None
@@ -271,18 +277,22 @@ class Life(RuleBasedStateMachine):
                 put_words(folder, stage, says)
             run = self._reopened(world, folder) if folder else self.site.begin(world)
             self.name = run.name
-            self.stop = self._driven(run, stage)
-
-    def _driven(self, run: Run, stage: Stage) -> Stop:
-        if self.message is not None:
             try:
-                run.append("user.say", {"text": self.message, "by": "user"})
-                run.log.sync()
+                self._speak(run, is_short)
             except JournalError:
                 run.log.close()
                 raise
+            self.stop = self.site.drive_with(run, stage)
+
+    def _speak(self, run: Run, is_short: bool) -> None:
+        """What the command that goes on says first: more money for a run that had none left, and a message."""
+        if is_short:
+            value = {"money_calls": 50, "external": 100}
+            run.append("amend", {"what": "budget", "target": "run", "value": value, "by": "user", "why": "flag"})
+        if self.message is not None:
+            run.append("user.say", {"text": self.message, "by": "user"})
+            run.log.sync()
             self.message = None
-        return self.site.drive_with(run, stage)
 
     def _reopened(self, world: World, folder: Path) -> Run:
         """The run as a person goes on with it who accepts what has changed; without that it is refused."""
@@ -307,6 +317,7 @@ class Life(RuleBasedStateMachine):
             must.events_stay(must.whole_events(self.logs.get(name, b"")), raw)
             only_what_nobody_can_tell_waits_for_a_word(raw)
             what_stays_unknown_bars_its_tool(must.whole_events(raw))
+            self._look_back(name, stage)
         effects_once_each(stage.ledger)
         self.logs = logs
         if self.name not in logs:  # it could not be begun
@@ -318,6 +329,14 @@ class Life(RuleBasedStateMachine):
         must.words_are_taken_once(logs[self.name], runs / self.name)
         if self.stop.name == "passed":
             passed_run_stays(self.site, runs / self.name)
+
+    def _look_back(self, name: str, stage: Stage) -> None:
+        """What was done before this process is not done again by it."""
+        survived = must.whole_events(*self.disk.journal(name))
+        must.no_ended_operation_runs_again(survived, [str(a[1]) for a in stage.trace if a[0] == "spawn"], name)
+        if name == self.name:
+            asked = [a[1] for a in stage.trace if a[0] == "request" and not a[2]]
+            must.no_reply_is_asked_for_again(survived, [turn for turn in asked if isinstance(turn, int)])
 
     def teardown(self) -> None:
         """With a person who says yes and nothing more going wrong, it comes to an end."""
