@@ -158,7 +158,7 @@ class Life(RuleBasedStateMachine):
                 self._crash(before, stage, when, how)
             copied = must.whole_events(*self.disk.journal(new.name))
             if not dies:
-                assert self.logs[self.name] == self.disk.journal(self.name)[0]
+                assert before.journal(self.name) == self.disk.journal(self.name)
             assert copied in ([], [copied[0], *source.events[1:seq]] if copied else [])
             if copied:
                 assert copied[0]["data"]["fork"] == {"run": self.name, "seq": seq}
