@@ -18,7 +18,7 @@ from harness.runs import deliver
 from tests import journal_invariants as must
 from tests.journal_disk import Action, Disk, at_point, points, unpack
 from tests.torture_matrix import HOWS, Left, Matrix, playground
-from tests.torture_site import SHORT, top_run, wide_site
+from tests.torture_site import SHORT, SLOW, top_run, wide_site
 
 SINGLES, DOUBLES, PART = 1_050, 2_100, 175
 """How many of each; and of one test, so that they can be shared out."""
@@ -88,6 +88,17 @@ def test_l1_an_intent_that_was_never_synced_proves_no_blob_when_its_end_is_recor
     for point in points(again):
         if point[0] < SOON:
             matrix.check(disk, again, point, "names")
+
+
+def test_l1_a_slow_read_whose_intent_was_lost_is_no_damage() -> None:
+    """It goes through the shim and leaves a folder that the journal does not know, with or without its bytes."""
+    with playground() as place:
+        matrix = Matrix(place, wide_site(place / "project", SLOW))
+        [read] = [n for n, a in enumerate(matrix.trace) if a[0] == "spawn" and a[2] == "slow"]
+        last = next(n for n, a in enumerate(matrix.trace) if a[0] == "spawn" and n > read)
+        for n, cut, how in matrix.singles():
+            if read < n <= last:
+                matrix.check(Disk(), matrix.trace, (n, cut), how)
 
 
 def words_taken(before: Disk, trace: Sequence[Action]) -> list[str]:

@@ -98,6 +98,16 @@ skills:
         {SAID}
 """
 """The same kinds of things in fewer steps, for the crashes of recoveries, of which there are many."""
+SLOW = f"""harness-script: 1
+replies:
+  - calls: [{{run: [slow]}}]
+    {SAID}
+  - calls: [{{run: [pay, e]}}]
+    {SAID}
+  - calls: [{{finish: all is well}}]
+    {SAID}
+"""
+"""A read through the shim in a batch of its own, whose intent nobody puts on the disk."""
 PLAN = "  first: {run: [store, f]}\n  second: {run: [look], needs: [first]}\n"
 UNKNOWN = "unknown-outcome"
 MOST = 40

@@ -98,6 +98,10 @@ def accepts(answer: str) -> Part:
     return part
 
 
+_Shim = tuple[int, int, bytes]
+"""The descriptors of `started` and `rc`, and what the shim writes into the first."""
+
+
 class _Killed(Exception):
     """The shim and its tool are no more."""
 
@@ -125,7 +129,8 @@ class Stage(Recorder):
         self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], stdin: int, stdout: int, stderr: int,
         pass_fds: Sequence[int] = (), placed: Mapping[int, int] | None = None,
     ) -> subprocess.Popen[bytes]:  # fmt: skip
-        shim = list((placed or {}).values()) or list(pass_fds)[-2:]
+        fds = list((placed or {}).values()) or list(pass_fds)[-2:]
+        shim = (fds[0], fds[1], b"r" if any("printf r " in word for word in argv) else b".") if fds else None
         words = list(argv)[list(argv).index("harness-shim") + 5 :] if "harness-shim" in argv else list(argv)
         with self._mutex:
             key = len(self.trace)
@@ -140,7 +145,7 @@ class Stage(Recorder):
         return super(Recorder, self).spawn(ended, cwd, {}, null, null, null)
 
     def _play(
-        self, key: int, words: Sequence[str], env: Mapping[str, str], stdout: int, shim: Sequence[int], last: int | None
+        self, key: int, words: Sequence[str], env: Mapping[str, str], stdout: int, shim: _Shim | None, last: int | None
     ) -> int:  # fmt: skip
         """Let the tool and its shim do what they do; the exit of the process that stands for them: 0 or 1.
 
@@ -159,7 +164,7 @@ class Stage(Recorder):
         scene = Scene(tuple(words[1:]), op_id, env, lambda: self.ledger, act)
         lives(0)
         if shim:
-            self._tool_write(key, shim[0], b".")
+            self._tool_write(key, shim[0], shim[2])
         lives(1)
         code, out = self.parts[name](scene)
         lives(2)
