@@ -24,6 +24,7 @@ from harness.events.clock import Clock
 from harness.events.io import IO
 from harness.executor import Cancel
 from harness.loop.run import Stop, World
+from harness.models import LABEL
 from harness.runs.find import short_id
 from harness.runs.flags import Options
 from harness.runs.peek import read_state
@@ -135,7 +136,7 @@ def driven(
         finally:
             driver.view.close()
             if session is not None:
-                session.run.log.close()
+                session.close()
     if said.quiet and stop.name != "passed":
         print_stop(session)
     return session, stop
@@ -194,6 +195,8 @@ def session_notices(session: Session) -> list[str]:
         if why == "auto":
             why = f"auto: no model was named, and {session.skill.name} has the pipeline {session.skill.pipeline}"
         found.insert(0, f"model: {session.model.text} ({why})")
+        if session.model.demonstration:
+            found.insert(1, LABEL)
     return found
 
 

@@ -12,12 +12,13 @@ from harness.cli.options import Globals
 from harness.errors import BusyError, HarnessError
 from harness.loop.ending import evidence, spent_of
 from harness.loop.run import Stop
+from harness.models import LABEL
 from harness.runs.session import Session
 from harness.view.text import escape
 
 KEYS = (
     "run", "skill", "status", "stop", "code", "resumable", "cause", "answer", "unaccepted", "artifacts", "verdicts",
-    "spent", "limits", "timing", "waiting", "error",
+    "spent", "limits", "timing", "waiting", "error", "demonstration",
 )  # fmt: skip
 GONE = (errno.EPIPE, errno.EIO, errno.EBADF)
 """A reader that went away, and a terminal that did."""
@@ -53,7 +54,7 @@ def finish(said: Globals, session: Session, stop: Stop, out_file: str | None) ->
         else:
             write_out(body)
     elif out_file is not None and accepted:
-        write_file(session, out_file, with_newline(text).encode("utf-8", "replace"))
+        write_file(session, out_file, with_newline(labelled(session, text)).encode("utf-8", "replace"))
     elif said.output != "stream-json":
         write_out(on_terminal(spoken(session, stop, text)))
     return stop.code
@@ -67,12 +68,17 @@ def spoken(session: Session, stop: Stop, text: str) -> bytes:
     if session.kind == "tool":
         return printed(session)
     if stop.name == "passed":
-        return with_newline(text).encode("utf-8", "replace")
+        return with_newline(labelled(session, text)).encode("utf-8", "replace")
     if stop.name != "budget":
         return b""
     limit = (session.run.state.end or {}).get("limit", "")
     lines = [f"not accepted: budget {limit}", *evidence(session.run)]
-    return ("\n".join([*lines, *(["", text] if text else [])]) + "\n").encode("utf-8", "replace")
+    return ("\n".join([*lines, *(["", labelled(session, text)] if text else [])]) + "\n").encode("utf-8", "replace")
+
+
+def labelled(session: Session, text: str) -> str:
+    """The answer; one that a demonstration model gave says so first."""
+    return f"{LABEL}\n\n{text}" if session.run.state.demonstration else text
 
 
 def printed(session: Session) -> bytes:
@@ -142,6 +148,7 @@ def summary(session: Session, stop: Stop, text: str) -> dict[str, Any]:
         "artifacts": artifacts, "verdicts": (state.verdict or {}).get("checks") or [], "spent": spent,
         "limits": state.budget, "timing": {"active_s": spent["active_s"], "waiting_s": spent["waiting_s"]},
         "waiting": park.get("ops") or [], "error": error_of(session, stop),
+        "demonstration": state.demonstration,
     }  # fmt: skip
 
 

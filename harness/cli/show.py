@@ -131,6 +131,7 @@ def as_object(at: Place, folder: Path, run: Run, owned: bool) -> dict[str, Any]:
         "answer": None if last.get("unaccepted") else answer, "unaccepted": answer if last.get("unaccepted") else None,
         "spent": last.get("spent"), "limits": run.start.get("budget"), "verdicts": (run.verdict or {}).get("checks"),
         "waiting": waits, "steps": steps, "folder": str(folder), "fork": run.start.get("fork"),
+        "demonstration": run.demonstration,
         "inherited": asdict(run.inherited) if run.inherited is not None else None,
     }  # fmt: skip
 

@@ -84,7 +84,7 @@ def _model_start(state: State, data: dict[str, Any], _: int) -> None:
 
 def _model_reply(state: State, data: dict[str, Any], _: int) -> None:
     settle_request(state, data)
-    state.turn = data["turn"]
+    state.turn, state.demonstration = data["turn"], bool(data.get("demonstration"))
     state.spent.turns += 1
     state.progress, state.verdict = False, None if state.question is None else state.verdict
     calls = data["calls"] if isinstance(data["calls"], list) else []

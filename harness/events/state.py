@@ -117,6 +117,7 @@ class State:
 
     `request` is the newest `model.start` with all its fields; `reserved` is the same while it has no result. `boot`
     is the host and boot of the newest process. `barred` are tools with an outcome that stays unknown.
+    `demonstration` says that the newest reply came from a model of that kind.
     `inherited` is what the lines used that a fork took over. `settings` are arguments that take the place of what a
     stage binds: STAGE.PARAM → text, or a list of texts. `since_resume` is the first operation that was decided since
     the newest resume or amendment, `since_end` since the newest end or amendment.
@@ -158,6 +159,7 @@ class State:
     reserved: dict[str, Any] | None = None
     model: str = ""
     context: int = 0
+    demonstration: bool = False
     denied: dict[Slot, str] = field(default_factory=dict)
     boot: str = ""
     barred: set[str] = field(default_factory=set)

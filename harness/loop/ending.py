@@ -44,6 +44,8 @@ def end(
     data["answer"] = run.log.fit(run.text(answer)) if answer is not None else ""
     if answer is not None and stop != "passed":
         data["unaccepted"] = True
+    if answer is not None and run.state.demonstration:
+        data["demonstration"] = True
     data["unmet"] = _unmet(run)
     if error:
         data["error"] = error if len(error) <= MAX_ERROR else f"{error[:MAX_ERROR]}…"

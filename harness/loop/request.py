@@ -12,10 +12,12 @@ from harness.events.log import INLINE, INLINE_LARGE
 from harness.loop import threads
 from harness.loop.ending import end, park
 from harness.loop.run import Run, Stop
-from harness.models import Call, Failure, Prompt, Reply, Usage
+from harness.models import LOCAL, Call, Failure, Prompt, Reply, Usage
 from harness.models.failures import failure
 from harness.policy.budget import limit
 from harness.prompt import prefix_digest
+from harness.prompt.brief import Moment, brief
+from harness.prompt.texts import part
 
 POLL = 0.05
 CALLERS = ("none", "agent")
@@ -28,8 +30,10 @@ CUT = {"refusal": ("DENIED", 1), "length": ("FAILED", 1), "overflow": ("OVER_BUD
 def ask_model(run: Run) -> Stop | None:
     """Compose, ask, journal the reply. None when there are calls to act on, or an empty reply to answer."""
     assert run.transcript is not None and run.model is not None
-    prompt = replace(run.transcript.prompt(run.state), deadline=_deadline(run))
     scheme = run.model.ref.scheme
+    prompt = replace(run.transcript.prompt(run.state), deadline=_deadline(run))
+    if scheme == LOCAL:
+        prompt = _with_brief(run, prompt)
     if scheme not in CALLERS:
         _journal_request(run, prompt)
     reply = _call(run, prompt)
@@ -42,6 +46,16 @@ def ask_model(run: Run) -> Stop | None:
         return _failed(run, Failure(reply.stop, *CUT[reply.stop], message), prompt)
     run.append("model.reply", _reply_data(run, reply, prompt, scheme))
     return None
+
+
+def _with_brief(run: Run, prompt: Prompt) -> Prompt:
+    """What a model that only chooses is given beside the turns; its text is recorded as a part of the prompt."""
+    kit = run.toolset
+    goal = run.text(run.state.start.get("goal") or "")
+    names = tuple(kit.available)
+    at = Moment(run.ground(), kit.tools, names, kit.graph, kit.requires, goal, run.name, prompt.turn, run.text)
+    made = brief(at)
+    return replace(prompt, brief=made, parts=(*prompt.parts, part("brief@1", made.text)))
 
 
 def _deadline(run: Run) -> float | None:

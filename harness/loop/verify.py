@@ -9,6 +9,7 @@ from harness.graph.fresh import Ground, fresh_receipt, why_missing, why_stale
 from harness.loop.act import Crew, Extra
 from harness.loop.gate import judge
 from harness.loop.run import Run
+from harness.models import LABEL
 
 ACCEPTS, REJECTS, ASKS = 0, 1, 10
 
@@ -42,8 +43,7 @@ def judge_answer(run: Run, crew: Crew, answer: str) -> None:
 
     Interrupted, nothing is appended: the answer is judged anew when the run goes on.
     """
-    with run.log.guarded("the answer cannot be written"):
-        run.world.io.put(run.folder / "answer.md", answer.encode("utf-8", "replace"))
+    _write(run, answer)
     absent = missing(run)
     checks: list[dict[str, Any]] = []
     question: str | None = None
@@ -60,7 +60,15 @@ def judge_answer(run: Run, crew: Crew, answer: str) -> None:
     if question is not None:
         data["question"] = run.log.fit(question)
     data["try"] = run.state.finishes + (0 if question is not None else 1)
+    if run.state.demonstration:
+        _write(run, f"{LABEL}\n\n{answer}")
     run.append("verify", data)
+
+
+def _write(run: Run, answer: str) -> None:
+    """Put the answer where people and verifiers find it: the latter without the label, which is no part of it."""
+    with run.log.guarded("the answer cannot be written"):
+        run.world.io.put(run.folder / "answer.md", answer.encode("utf-8", "replace"))
 
 
 def _exit(op: Operation) -> int | None:

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 if TYPE_CHECKING:
     from harness.executor import Cancel
 
+LOCAL = "local"
+LABEL = "demonstration model: it proves the machinery; its findings are unverified"
+"""Stands wherever something that a demonstration model said is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,37 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
+class Blank:
+    """One required argument to fill in: its name, and the values it may have; without any, 1 to 64 characters."""
+
+    name: str
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One thing a model may choose: a tool, what it fills in, and `argv`, which makes the argument vector of that."""
+
+    tool: str
+    blanks: tuple[Blank, ...]
+    argv: Callable[[Mapping[str, str]], tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """The same moment for a model that only chooses: its whole prompt in ChatML, and what there is to choose.
+
+    `choices` stand in the order of `text`. `answer` is what was found, as code says it; None while `finish` is none of
+    the choices. `seed` follows from run and turn.
+    """
+
+    text: str
+    choices: tuple[Choice, ...]
+    answer: str | None
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
 class Part:
     """One composed part of a prompt: `id@version`, the first 12 hex digits of its SHA-256, its bytes."""
 
@@ -84,8 +118,8 @@ class Prompt:
     `offer` and `waiting` say what is callable now and what is not; `deadline` is seconds of the monotonic clock.
     `bytes` and `body` are length and SHA-256 of the canonical bytes.
     `turn` is 1 + the replies so far; `failed` counts the requests that failed by an answer, over the whole run.
-    `ended` is for models that read results instead of text; `spoken` says how to call in words, for providers that take
-    no tools.
+    `ended` is for models that read results instead of text, `brief` for those that only choose; `spoken` says how to
+    call in words, for providers that take no tools.
     """
 
     system: tuple[str, str]
@@ -104,6 +138,7 @@ class Prompt:
     body: str = ""
     deadline: float | None = None
     spoken: str = ""
+    brief: Brief | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +217,11 @@ class ModelRef:
     @property
     def text(self) -> str:
         return f"{self.scheme}:{self.name}" if self.name else self.scheme
+
+    @property
+    def demonstration(self) -> bool:
+        """Whether this model only shows that the machinery works."""
+        return self.scheme == LOCAL
 
 
 class Model(Protocol):

@@ -21,6 +21,8 @@ REASONS: dict[str, tuple[str, int, bool]] = {  # reason → error class, exit co
     "cancelled": ("TIMEOUT", 124, False),
     "script_mismatch": ("FAILED", 1, False),
     "pipeline": ("FAILED", 1, False),
+    "stuck": ("FAILED", 8, False),
+    "local_aborted": ("RETRYABLE", 75, False),
     "turn": ("RETRYABLE", 75, False),
 }
 

@@ -10,14 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from harness.errors import HarnessError, NoModelError, nearest
-from harness.models import Model, ModelRef
+from harness.models import LOCAL, Model, ModelRef
 from harness.models.agent import FLAG, NAME, Agent
 from harness.models.endpoints import check_name, openai_endpoint
 from harness.skills import Skill
 
 FORMS = {
     "openai": "openai:NAME[@BASE_URL]", "ollama": "ollama:NAME[@BASE_URL]", "exec": "exec:COMMAND",
-    "scripted": "scripted:FILE", "none": "none",
+    "scripted": "scripted:FILE", "local": "local:NAME", "none": "none",
 }  # fmt: skip
 
 
@@ -64,6 +64,12 @@ def open_model(
         return NoModel(_pipeline(skill, ref.source), args, ref=ref)
     if ref.scheme == NAME:
         return Agent(ref=ref)
+    if ref.scheme == LOCAL:
+        from harness.models.local import Local, check_library
+        from harness.models.weights import find
+
+        check_library()
+        return Local(find(ref.name, folder), ref=ref)
     from harness.models.scripted import Scripted
 
     return Scripted(folder / ref.name, skill.name if worker else None, ref=ref)

@@ -113,7 +113,7 @@ class Family:
             run.attach(transcript_of(run, resolved, body, limits_text(order.budget), can_ask=True), model)
             return ended(run, drive(run))
         finally:
-            run.log.close()
+            run.close()
 
     def _open(self, parent: Run, folder: Path, kit: Any, order: Order, known: State | None) -> Run:
         if known is None:

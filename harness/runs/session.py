@@ -82,6 +82,10 @@ class Session:
             return single.drive(self.run, *self.call)
         return drive(self.run)
 
+    def close(self) -> None:
+        """Give the run back, and end what its model holds."""
+        self.run.close()
+
 
 def start_skill(
     world: World, catalog: Catalog, name: str, goal: str, given: Mapping[str, str], options: Options
@@ -121,6 +125,7 @@ def _skill_session(
     goal = run.text(state.start.get("goal", ""))
     body = substitute(skill.body, goal, {k: tuple(v) if isinstance(v, list) else v for k, v in state.inputs.items()})
     run.attach(transcript_of(run, resolved, body, limits, can_ask=True), model)
+    model.warm()
     warnings = [f.text() for f in (*skill.findings, *resolved.findings) if f.severity == "warning"]
     return Session(run, "skill", limits, ref, skill, warnings=warnings)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
+from harness.models import LABEL
 from harness.view.rows import Row, Run, Spent, Tree, account_of, short
 from harness.view.text import Glyphs, count, cut, duration, money, one_line, plural, width, wrap
 
@@ -76,11 +77,12 @@ def last_lines(tree: Tree, glyphs: Glyphs, columns: int | None = None, owned: bo
     run = tree.main
     stop = stop_of(run, owned)
     show = f"harness show {short(run.name)}"
+    told = [f"  {LABEL}"] if run.demonstration else []
     if stop in ("passed", "running"):
         handled = (run.end or {}).get("error")
         lines = [f"  handled: {one_line(str(handled))}"] if handled else []
-        return [_account(tree, stop, show, glyphs, columns), *lines]
-    lines = [_account(tree, stop, "", glyphs, columns)]
+        return [_account(tree, stop, show, glyphs, columns), *told, *lines]
+    lines = [_account(tree, stop, "", glyphs, columns), *told]
     for line in meaning(run, stop).split("\n"):
         lines += wrap(one_line(line), columns or 10_000, "  ")
     for line in _particulars(tree, run, stop):

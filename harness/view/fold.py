@@ -88,7 +88,7 @@ def _asked(run: Run, event: Event, data: dict[str, Any]) -> None:
 
 def _reply(run: Run, event: Event, data: dict[str, Any]) -> None:
     run.opened = None
-    run.turn = data.get("turn") or run.turn
+    run.turn, run.demonstration = data.get("turn") or run.turn, bool(data.get("demonstration"))
     run.spent.turns += 1
     _pay(run, data)
     calls = data.get("calls")

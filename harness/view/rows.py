@@ -55,7 +55,8 @@ class Spent:
 class Run:
     """One log's rows. `opened` is the epoch second at which the model was asked, None when no request is out.
 
-    Of a fork, `inherited` is what the copied lines used, and `seam` the last operation among them.
+    `demonstration` says that such a model gave the newest reply. Of a fork, `inherited` is what the copied lines used,
+    and `seam` the last operation among them.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Run:
     seam: int = 0
     opened: float | None = None
     model: str = ""
+    demonstration: bool = False
     verdict: dict[str, Any] | None = None
     end: dict[str, Any] | None = None
     park: dict[str, Any] | None = None

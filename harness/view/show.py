@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from harness.models import LABEL
 from harness.view import Event, Reader
 from harness.view.closing import first_line, last_lines
 from harness.view.fold import abandon
@@ -67,6 +68,7 @@ def _answer(run: Run, look: Look) -> list[str]:
     text = fetch(ended.get("answer") or (run.verdict or {}).get("answer"), run.name, look.read)
     if not text or not text.strip():
         return []
+    text = f"{LABEL}\n\n{text}" if run.demonstration else text
     return _labelled("answer" if ended.get("stop") == "passed" else "not accepted", text, look)
 
 
