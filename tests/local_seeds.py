@@ -12,9 +12,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from harness.models import LABEL  # noqa: E402
-from tests.local_world import incident  # noqa: E402
-from tests.loop_world import Ran  # noqa: E402
+from harness.models import LABEL
+from tests.local_world import incident
+from tests.loop_world import Ran
 
 ORDER = ["look", "pods", "describe", "query", "level", "report"]
 

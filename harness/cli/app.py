@@ -56,6 +56,10 @@ TABLE: dict[str, Row] = {
     "tools show": Row("tools:show", LOOK, "Show one tool: usage, arguments, effect."),
     "tools check": Row("tools:check", LOOK, "Check the headers of tools and print the findings."),
     "tools run": Row("tools_run:run", LOOK, "Run one tool by hand, gated and journaled."),
+    "models": Row("", LOOK, "Models: what would speak here, and weights."),
+    "models list": Row("models:list_models", LOOK, "Roles, the automatic choice, weights."),
+    "models check": Row("models:check", LOOK, "Ask a model for the smallest reply."),
+    "models add": Row("models:add", LOOK, "Fetch and pin weights for local:NAME."),
     "tools new": Row("tools_new:new", LOOK, "Write a new tool with a complete header."),
 }
 

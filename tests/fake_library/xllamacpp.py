@@ -41,9 +41,9 @@ class Server:
 
     def handle_completions(self, asked: dict[str, Any]) -> dict[str, Any]:
         omp = {name: os.environ.get(name) for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
+        seen = {"pid": os.getpid(), "asked": asked, "env": sorted(os.environ), **omp, **self.loaded}
         with self.calls.open("a") as file:
-            file.write(json.dumps({"pid": os.getpid(), "asked": asked, "env": sorted(os.environ), **omp, **self.loaded}))
-            file.write("\n")
+            file.write(json.dumps(seen) + "\n")
         if len(self.calls.read_text().splitlines()) in self.plan.get("die", ()):
             os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(self.plan.get("sleep", 0))
