@@ -34,6 +34,8 @@ def test_strings_that_mean_something() -> None:
         ("non", "the model 'non' has no scheme; nearest: none", "write none"),
         ("scripted", "scripted: names no file", "write scripted:FILE"),
         ("scripted:", "scripted: names no file", "write scripted:FILE"),
+        ("local:", "local: names no model", "write local:NAME"),
+        ("locl:x", "unknown model scheme 'locl' in 'locl:x'; nearest: local:x", "write local:x"),
         ("good.yaml", "the model 'good.yaml' has no scheme; nearest: scripted:good.yaml", "write scripted:good.yaml"),
         ("scriptd:x", "unknown model scheme 'scriptd' in 'scriptd:x'; nearest: scripted:x", "write scripted:x"),
         ("gpt", "the model 'gpt' has no scheme", EVERY),
