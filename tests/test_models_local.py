@@ -165,6 +165,16 @@ def test_weights_that_cannot_be_loaded_are_named_with_the_reason(local: Make) ->
     assert "failed to load the model" in end.message
 
 
+def test_what_the_library_refuses_is_told_and_kills_nothing(local: Make, tmp_path: Path) -> None:
+    model = local(refuse="the prompt is too long")
+    for _ in range(2):
+        end = ask(model, prompt())
+        assert isinstance(end, Failure)
+        assert (end.reason, end.exit_code) == ("bad_request", 3)
+        assert "the prompt is too long" in end.message
+    assert len({noted["pid"] for noted in calls(tmp_path / "w.gguf")}) == 1
+
+
 @pytest.mark.parametrize("line", ["no json", "[]", '{"ready": false}', '{"ready": true}\nno json'])
 def test_a_child_that_talks_nonsense_is_no_bug_of_ours(local: Make, line: str) -> None:
     command = ("/bin/sh", "-c", f"printf '%s\\n' '{line}'; cat >/dev/null")

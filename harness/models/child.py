@@ -63,7 +63,10 @@ class Child:
         return int(self._process.pid)
 
     def ask(self, order: Mapping[str, Any], stops: Callable[[], bool]) -> dict[str, Any] | None:
-        """The answer to an order; None when `stops`, which is asked again and again, says so. Raises Gone."""
+        """The answer to an order, or `{"error"}`; None when `stops`, which is asked again and again, says so.
+
+        Raises Gone.
+        """
         if not self._is_ready:
             first = self._line(stops)
             if first is None:
@@ -74,10 +77,8 @@ class Child:
         number = next(self._numbers)
         self._send({"id": number, **order})
         while (said := self._line(stops)) is not None:
-            if said.get("id") == number and "error" not in said:
-                return said
             if said.get("id") == number:
-                raise Gone(str(said["error"]))
+                return said
         return None
 
     def kill(self) -> None:

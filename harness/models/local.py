@@ -15,17 +15,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import NoModelError
-from harness.models import Brief, Call, Choice, Failure, ModelRef, Prompt, Replied, Reply, Usage
+from harness.errors import HarnessError, NoModelError
+from harness.models import LOCAL, Brief, Call, Choice, Failure, ModelRef, Prompt, Replied, Reply, Usage
 from harness.models.child import Child, Gone
 from harness.models.failures import failure
 from harness.models.verbs import proposal
+from harness.models.weights import find
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from harness.executor import Cancel
 
+LIBRARY = "xllamacpp"
 CHILD = (sys.executable, "-I", "-m", "harness.models.llama")
 MAX_TOKENS, TEMPERATURE, CONTEXT = 48, 0.7, 2048
 FREE_TEXT = {"type": "string", "minLength": 1, "maxLength": 64}
@@ -59,6 +61,8 @@ class Local:
         said = self._ask(order, _stops(prompt.deadline, cancel))
         if isinstance(said, Failure):
             return said
+        if "error" in said:
+            return failure("bad_request", f"{self.ref.text}: {said['error']}")
         ms = round((time.monotonic() - started) * 1000)
         made = replace(_reply(brief, said, prompt.turn), usage=_usage(said), ms=ms, served=self.ref.text)
         return _stuck(prompt, made) or made
@@ -110,10 +114,22 @@ class Local:
             self._drop()
 
 
-def check_library() -> None:
-    """Raises NoModelError (exit 4) where the library is not installed; it is not imported."""
-    if importlib.util.find_spec("xllamacpp") is None:
-        raise NoModelError("local: needs the library xllamacpp", "pip install 'harness[local]'")
+def named(name: str, source: str) -> ModelRef:
+    """The model of `local:NAME`. Raises HarnessError for no name."""
+    if not name:
+        raise HarnessError("local: names no model", "write local:NAME", source)
+    return ModelRef(LOCAL, name, source)
+
+
+def opened(ref: ModelRef, folder: Path) -> Local:
+    """The model itself, a file's path taken from `folder`. Raises HarnessError for weights that cannot be used.
+
+    Where the library is not installed that is a NoModelError (exit 4); it is not imported here.
+    """
+    path = find(ref.name, folder)
+    if importlib.util.find_spec(LIBRARY) is None:
+        raise NoModelError(f"local: needs the library {LIBRARY}", "pip install 'harness[local]'", ref.source)
+    return Local(path, ref=ref)
 
 
 def schema(brief: Brief) -> dict[str, Any]:

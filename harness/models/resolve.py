@@ -35,6 +35,10 @@ def resolve(text: str | None, *, source: str, skill: Skill | None) -> ModelRef:
         raise _unknown(text, source)
     if scheme == "none":
         return _nobody(text, source, skill)
+    if scheme == LOCAL:
+        from harness.models.local import named
+
+        return named(name, source)
     if scheme in ("openai", "ollama"):
         check_name(scheme, name, source)
     elif not name.strip():
@@ -65,11 +69,9 @@ def open_model(
     if ref.scheme == NAME:
         return Agent(ref=ref)
     if ref.scheme == LOCAL:
-        from harness.models.local import Local, check_library
-        from harness.models.weights import find
+        from harness.models.local import opened
 
-        check_library()
-        return Local(find(ref.name, folder), ref=ref)
+        return opened(ref, folder)
     from harness.models.scripted import Scripted
 
     return Scripted(folder / ref.name, skill.name if worker else None, ref=ref)

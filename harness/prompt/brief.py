@@ -23,8 +23,9 @@ from harness.tools.notation import expected
 
 SYSTEM = "You work through a task one step at a time. Reply with the next step as one JSON object."
 FINISH = "finish"
-GOAL_SHOWN, DONE_SHOWN, LINE_SHOWN = 400, 10, 120
-ABOUT_SHOWN, OFFERS_SHOWN = 100, 24
+GOAL_SHOWN, LINE_SHOWN, ABOUT_SHOWN = 400, 120, 80
+OFFERS_SHOWN, DONE_BYTES = 20, 1800
+"""With these a prompt fits into a window of 2,048 tokens; lines of logs come near to a token for two bytes."""
 MOST_VALUES, LONGEST_VALUE = 32, 64
 READ_FOR_VALUES = 8 * 1024
 """Characters of one earlier result in which values are looked for."""
@@ -55,12 +56,14 @@ def brief(at: Moment) -> Brief:
     """The offer in an order that the seed shuffles, because small models prefer a place in a list."""
     seed = int.from_bytes(sha256(f"{at.run}:{at.turn}".encode()).digest()[:4], "big") >> 1
     choices = [choice for name in at.available if (choice := _choice(at, name)) is not None]
+    dice = random.Random(seed)
+    if len(choices) > OFFERS_SHOWN:
+        choices = dice.sample(choices, OFFERS_SHOWN)
     answer = _answer(at) if _may_finish(at) else None
     if answer is not None:
         choices.append(Choice(FINISH, (Blank("words"),), lambda given: ()))
-    random.Random(seed).shuffle(choices)
-    kept = tuple(choices[:OFFERS_SHOWN])
-    return Brief(_prompt(at, kept), kept, answer, seed)
+    dice.shuffle(choices)
+    return Brief(_prompt(at, choices), tuple(choices), answer, seed)
 
 
 def _may_finish(at: Moment) -> bool:
@@ -153,11 +156,23 @@ def _result(at: Moment, op: Operation) -> str:
 def _prompt(at: Moment, choices: Sequence[Choice]) -> str:
     """ChatML. Goal and results are cut short; the offer stands last."""
     lines = [f"Task: {_plain(at.goal, GOAL_SHOWN) or 'Do what the tools are for.'}"]
-    done = [_done_line(at, op) for op in _closed(at)[-DONE_SHOWN:]]
+    done = _newest(_done_line(at, op) for op in reversed(_closed(at)))
     lines += ["Done so far:", *done] if done else []
     lines += ["Choose one of:", *(f"- {c.tool}: {_about(at, c.tool)}" for c in choices)]
     said = "\n".join(lines)
     return f"<|im_start|>system\n{SYSTEM}<|im_end|>\n<|im_start|>user\n{said}<|im_end|>\n<|im_start|>assistant\n"
+
+
+def _newest(lines: Iterable[str]) -> list[str]:
+    """As many of the lines, which come newest first, as there is room for; the oldest of them first."""
+    kept: list[str] = []
+    room = DONE_BYTES
+    for line in lines:
+        room -= len(line.encode())
+        if room < 0:
+            break
+        kept.append(line)
+    return kept[::-1]
 
 
 def _about(at: Moment, name: str) -> str:

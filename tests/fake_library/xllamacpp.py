@@ -1,8 +1,8 @@
 """Stands in for the library of the same name: it chooses, by the seed, from what the schema allows.
 
 Its weights are a file that begins with GGUF and goes on with a JSON object: `die` (numbers of the calls it dies in),
-`say` (a text instead of a choice), `sleep` (seconds a call takes), `last` (tools chosen only when nothing else is
-offered). Each call is appended to `FILE.calls`.
+`say` (a text instead of a choice), `refuse` (why a call fails), `sleep` (seconds a call takes), `last`
+(tools chosen only when nothing else is offered). Each call is appended to `FILE.calls`.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ class Server:
             file.write(json.dumps(seen) + "\n")
         if len(self.calls.read_text().splitlines()) in self.plan.get("die", ()):
             os.kill(os.getpid(), signal.SIGKILL)
+        if self.plan.get("refuse"):
+            raise RuntimeError(self.plan["refuse"])
         time.sleep(self.plan.get("sleep", 0))
         text = self.plan.get("say") or json.dumps(self.choose(asked["json_schema"], random.Random(asked["seed"])))
         usage = {"prompt_tokens": 40, "completion_tokens": 20, "prompt_tokens_details": {"cached_tokens": 30}}
