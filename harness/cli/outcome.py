@@ -18,7 +18,7 @@ from harness.view.text import escape
 
 KEYS = (
     "run", "skill", "status", "stop", "code", "resumable", "cause", "answer", "unaccepted", "artifacts", "verdicts",
-    "spent", "limits", "timing", "waiting", "error", "demonstration",
+    "spent", "limits", "timing", "waiting", "error",
 )  # fmt: skip
 GONE = (errno.EPIPE, errno.EIO, errno.EBADF)
 """A reader that went away, and a terminal that did."""
@@ -148,7 +148,7 @@ def summary(session: Session, stop: Stop, text: str) -> dict[str, Any]:
         "artifacts": artifacts, "verdicts": (state.verdict or {}).get("checks") or [], "spent": spent,
         "limits": state.budget, "timing": {"active_s": spent["active_s"], "waiting_s": spent["waiting_s"]},
         "waiting": park.get("ops") or [], "error": error_of(session, stop),
-        "demonstration": state.demonstration,
+        **({"demonstration": True} if state.demonstration else {}),
     }  # fmt: skip
 
 

@@ -131,7 +131,7 @@ def as_object(at: Place, folder: Path, run: Run, owned: bool) -> dict[str, Any]:
         "answer": None if last.get("unaccepted") else answer, "unaccepted": answer if last.get("unaccepted") else None,
         "spent": last.get("spent"), "limits": run.start.get("budget"), "verdicts": (run.verdict or {}).get("checks"),
         "waiting": waits, "steps": steps, "folder": str(folder), "fork": run.start.get("fork"),
-        "demonstration": run.demonstration,
+        **({"demonstration": True} if run.demonstration else {}),
         "inherited": asdict(run.inherited) if run.inherited is not None else None,
     }  # fmt: skip
 
