@@ -79,9 +79,21 @@ def _choice(at: Moment, name: str) -> Choice | None:
         return Choice(name, (), lambda given: (at.goal,))
     fixed = _inputs_of(at, tool)
     blanks = tuple(_blank(at, tool, p) for p in tool.parameters if p.required and p.name not in fixed)
+    if len(blanks) == 1:
+        blanks = (_without_done(at, name, blanks[0]),)
     if any(blank is None for blank in blanks):
         return None
     return Choice(name, tuple(b for b in blanks if b is not None), partial(_argv, tool, fixed))
+
+
+def _without_done(at: Moment, name: str, blank: Blank | None) -> Blank | None:
+    """The only argument to fill in without the values that a fresh result is for: they would bring it again."""
+    if blank is None or not blank.values:
+        return blank
+    fresh = [receipt for receipt in holders(at.ground, name) if is_fresh(at.ground, receipt)]
+    done = {value for r in fresh for value in at.ground.values(r.tool, r.argv).get(blank.name, ())}
+    left = tuple(value for value in blank.values if value not in done)
+    return Blank(blank.name, left) if left else None
 
 
 def _is_waited_for(at: Moment, name: str) -> bool:
