@@ -10,7 +10,6 @@ import importlib.util
 import json
 import os
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO as File
@@ -44,11 +43,10 @@ class Weights:
     source: str
 
 
-def store(env: Mapping[str, str] | None = None) -> Path:
-    """The folder that holds a folder for each name."""
-    env = os.environ if env is None else env
-    home = Path(env.get("HOME") or Path.home())
-    return Path(env.get("XDG_STATE_HOME") or home / ".local" / "state") / "harness" / "models"
+def store() -> Path:
+    """The folder that holds a folder for each name; a relative state folder is ignored."""
+    home, told = Path(os.environ.get("HOME") or Path.home()), Path(os.environ.get("XDG_STATE_HOME") or "")
+    return (told if told.is_absolute() else home / ".local" / "state") / "harness" / "models"
 
 
 def has_library() -> bool:
