@@ -142,6 +142,7 @@ class Run:
         self.transcript: Transcript | None = None
         self.model: Model | None = None
         self.last_request: dict[str, Any] = {}
+        self.stand_in: Callable[[], bool] = lambda: False
         self.begin_child: Callable[[Run, Operation, Mapping[str, Any]], ChildEnd] | None = None
         self.barred_above: Callable[[str], bool] = lambda tool: False
         self.stage_needs: Callable[[Operation], tuple[int, ...]] = lambda op: ()
