@@ -87,7 +87,7 @@ class World:
 
     `ask` is None where nobody can be asked, `guard` where nothing is confined, `seals` (the folder of the journals'
     digests) where none are kept. `cancelled` hears the level of a stop that came from another process. `allow_fs` are
-    types of FUSE file systems that the person lets runs live on.
+    types of FUSE file systems that the person lets runs live on; `early` lets what waits for a time go on before it.
     """
 
     io: IO
@@ -108,6 +108,7 @@ class World:
     seals: Path | None = None
     runs_dir: Path = field(default=Path(".harness/runs"))
     allow_fs: tuple[str, ...] = ()
+    early: bool = False
 
 
 @dataclass(frozen=True, slots=True)

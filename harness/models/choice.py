@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
+from harness.config import Config, user_file
 from harness.errors import HarnessError, NoModelError
 from harness.models import ModelRef
 from harness.models.resolve import FORMS, resolve
@@ -49,6 +50,18 @@ class Wishes:
     ceiling: Decimal = CEILING
     cache: str = "5m"
     config: str = "the user's config.yaml"
+
+
+def wishes_of(config: Config) -> Wishes:
+    """What a command's settings say of models."""
+    keys = {role: f"models.{role}" for role in ROLES}
+    there = {role: config.settings[key] for role, key in keys.items()}
+    return Wishes(
+        {role: Named(found.value, found.origin) for role, found in there.items() if found.layer == "project"},
+        {role: Named(config.own[key].value, config.own[key].origin) for role, key in keys.items() if key in config.own},
+        {role: tuple(StandIn(*given) for given in chain) for role, chain in config.value("models.fallback").items()},
+        Decimal(config.value("models.ceiling")), config.value("models.cache"), str(user_file(os.environ)),
+    )  # fmt: skip
 
 
 def choose(said: tuple[str, str] | None, wishes: Wishes, skill: Skill | None) -> ModelRef:

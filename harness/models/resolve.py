@@ -33,7 +33,7 @@ def resolve(text: str, *, source: str, skill: Skill | None = None) -> ModelRef:
     scheme, colon, name = text.partition(":")
     if text == agent.NAME:
         return agent.named(source)
-    if scheme not in FORMS or (not colon and scheme != "none"):
+    if scheme not in FORMS:
         raise _unknown(text, source)
     found: ModelRef = _module(scheme).named(name if colon else "", source, skill)
     return found

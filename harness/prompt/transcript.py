@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -96,13 +97,19 @@ class Transcript:
         last = next((n for n in range(len(turns), 0, -1) if isinstance(turns[n - 1], Replied)), 0)
         return turns[last:]
 
+    def renewed(self, state: State) -> Prompt:
+        """What a request would hold in a new context that began in this state."""
+        other = copy(self)
+        other._compile(state)
+        return other.prompt(state)
+
     def _compile(self, state: State) -> None:
         """Begin a new context: what the model was told since the task, in one user turn without its own replies."""
         pending = self._pending(state, self.release(state)) if self.turns else None
         told = [*self.turns[1:], *([pending] if pending is not None else [])]
         self._earlier += tuple(text for turn in told for text in _told(turn))
         self.turns, self._body, self._told, self._composed = [], Growing(self._system), None, None
-        self._ended.update(self._closed(state))
+        self._ended = {**self._ended, **self._closed(state)}
         self._calls, self._verify, self._paused = (), None, False
         if pending is not None:
             self._notes, self._words = [], []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from harness.loop import single
 from harness.loop.inbox import has_word
 from harness.loop.run import Run, Stop, World
 from harness.loop.turn import drive
-from harness.models import Model, ModelRef
+from harness.models import Model, ModelRef, Opening
 from harness.models.agent import FLAG, NAME
 from harness.models.resolve import open_model
 from harness.models.resolve import resolve as resolve_model
@@ -50,6 +50,7 @@ from harness.runs.kit import (
 from harness.runs.narrow import confine, rebased, rebased_words
 from harness.runs.owning import check_resumable, part_of
 from harness.runs.peek import peek
+from harness.runs.renewal import StandIns, refuse_unpriced, renew
 from harness.runs.sets import Within, inputs_in, within
 from harness.runs.speaker import is_handed_over, model_of, open_for, usable
 from harness.skills import Resolved, Skill
@@ -98,31 +99,34 @@ def start_skill(
     budget = merged(skill.budget, parse_budget(options.budget))
     kit = skill_kit(resolved)
     rules = rules_of(kit, options)
-    model = open_for(catalog, ref, skill, goal, values, Path.cwd())
+    refuse_unpriced(ref, budget.get("usd"))
+    model = open_for(catalog, ref, skill, goal, values, (Path.cwd(), options.wishes.cache))
     order = Order(
         skill.name, goal, values, budget, rules, ref, source=options.source, flags=options.kept(),
         digests=pins(tool_pins(kit.tools), resolved), path=str(skill.file),
     )  # fmt: skip
     confine(world, catalog.project, skill.inputs, values, kit, skill)
     run = begin(world, catalog.project, kit, order)
-    return _skill_session(run, catalog, resolved, ref, model, Path.cwd())
+    return _skill_session(run, catalog, resolved, model, options, Path.cwd())
 
 
 def _skill_session(
-    run: Run, catalog: Catalog, resolved: Resolved, ref: ModelRef, model: Model, cwd: Path
+    run: Run, catalog: Catalog, resolved: Resolved, model: Model, options: Options, cwd: Path
 ) -> Session:
-    skill, state = resolved.skill, run.state
+    skill, state, cache = resolved.skill, run.state, options.wishes.cache
     family = Family(
-        run.world, catalog, skill, tuple(skill_places(catalog, skill)), ref,
-        lambda r, worker: open_model(r, folder=cwd, skill=worker, worker=True),
+        run.world, catalog, skill, tuple(skill_places(catalog, skill)), model.ref,
+        lambda ref, worker: open_model(ref, Opening(cwd, worker, worker=True, cache=cache)), options.wishes,
     )  # fmt: skip
     run.begin_child = family.begin
+    own = Opening(cwd, skill, cache=cache)
+    run.stand_in = StandIns(run, options.wishes, lambda ref: open_model(ref, own)).take_over
     limits = limits_text(state.budget)
     goal = run.text(state.start.get("goal", ""))
     body = substitute(skill.body, goal, {k: tuple(v) if isinstance(v, list) else v for k, v in state.inputs.items()})
     run.attach(transcript_of(run, resolved, body, limits, can_ask=True), model)
     warnings = [f.text() for f in (*skill.findings, *resolved.findings) if f.severity == "warning"]
-    return Session(run, "skill", limits, ref, skill, warnings=warnings)
+    return Session(run, "skill", limits, model.ref, skill, warnings=warnings)
 
 
 def start_pipeline(world: World, catalog: Catalog, path: Path, words: Sequence[str], options: Options) -> Session:
@@ -189,6 +193,7 @@ def resume(world: World, catalog: Catalog, folder: Path, message: str | None, op
     if start.get("parent"):
         raise part_of(folder, start)
     check_resumable(world, folder, state, options)
+    world.early = options.now
     if state.end is not None and state.end["stop"] == "passed" and not (message or options.sets or has_word(folder)):
         raise HarnessError("this run has passed", f"go on with a message: harness resume {folder.name} MESSAGE")
     path = Path(start.get("path") or "")
@@ -229,14 +234,17 @@ def _resume_skill(
         changes.append({"what": "model", "from": bound["model"], "to": said[0]})
     if changes and not options.accept_changes and not is_handed_over(changes, said):
         refuse_changes(changes, folder.name)
-    ref = resolve_model(said[0], source=said[1], skill=skill)
+    ref = replace(resolve_model(said[0], source=said[1], skill=skill), role=start["model"].get("role", "strong"))
+    refuse_unpriced(ref, {**current_state(folder).budget, **parse_budget(options.budget)}.get("usd"))
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in (start.get("inputs") or {}).items()}
     cwd = Path.cwd() if options.model else Path(start["cwd"])
     wanted = sets.for_skill(kit, partial(within, catalog, skill_places(catalog, skill), kit.folder), options.sets)
     confine(world, catalog.project, skill.inputs, values, kit, skill)
-    model = open_for(catalog, ref, skill, _goal(folder, start), values, cwd)
+    model = open_for(catalog, ref, skill, _goal(folder, start), values, (cwd, options.wishes.cache))
     run = reopen(world, catalog.project, folder, kit, rules_of(kit, options), options.by, changes)
-    session = _skill_session(run, catalog, resolved, ref, model, cwd)
+    session = _skill_session(run, catalog, resolved, model, options, cwd)
+    if said[0] != bound["model"] and ref.scheme != NAME:
+        renew(run, ref)
     sets.write(run, wanted)
     for target, value in wanted.items() if ref.scheme != "none" else ():
         run.note("changed", f"a person set {target}={value}: call {target.partition('/')[0]} again.")
