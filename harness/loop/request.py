@@ -215,7 +215,9 @@ def _given_up(run: Run, found: Failure) -> Stop | None:
 def _wait_for(run: Run, found: Failure) -> Stop:
     """Park until the time the other side named; else whoever looks next may try again."""
     now = run.log.now()
-    until = math.floor(now) if found.retry_after is None else math.ceil(now + found.retry_after)
+    until = float(math.floor(min(now, run.world.clock.wall())))
+    if found.retry_after is not None:
+        until = float(math.ceil(now + found.retry_after))
     when = f" before {at_text(until)}" if until > now else ""
     hint = f"the model is not available{when} ({found.reason}); then: harness resume {run.name}"
     return park(run, "waiting", [], hint, until=until)

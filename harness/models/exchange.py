@@ -63,16 +63,19 @@ class Exchange:
         self.heard: SimpleQueue[Any] = SimpleQueue()
         self.request_id: str | None = None
         self._response: Any = None
-        self._dropped = False
+        self._dropped = threading.Event()
 
     def run(self) -> None:
         """Send, and put a text for each event, then None; or a Failure, or the exception of a bug."""
         try:
             client = client_of(self.patience)
+            self.heard.put("")
+            if self._dropped.is_set():
+                return
             stream = client.messages.create(stream=True, **self.params)
             self._response = stream.response
             self.request_id = stream.response.headers.get("request-id")
-            if self._dropped:
+            if self._dropped.is_set():
                 self.drop()
             self._read(stream)
         except Exception as error:  # noqa: BLE001 - judged by whoever listens
@@ -94,7 +97,7 @@ class Exchange:
 
     def drop(self) -> None:
         """Nobody listens any more: shut the socket, since closing a response leaves a reader in its read."""
-        self._dropped = True
+        self._dropped.set()
         response = self._response
         if response is None:
             return
