@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -27,3 +28,13 @@ def anyone() -> Iterator[Place]:
     """Where it makes no difference who the user is."""
     with place(users()[-1]) as made:
         yield made
+
+
+@pytest.fixture
+def started() -> Iterator[list[subprocess.Popen[str]]]:
+    """Commands that a test starts and leaves running; killed when it is over."""
+    processes: list[subprocess.Popen[str]] = []
+    yield processes
+    for one in processes:
+        one.kill()
+        one.communicate()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from tests.command import start, waits
 
 HEADER = "#!/bin/sh\n# @describe {name} something\n# @option --x=1 <X>  what\n{lines}\n"
 TOOLS = {
@@ -68,3 +71,10 @@ def calls(*each: list[str] | dict[str, Any], **more: Any) -> dict[str, Any]:
 
 def finish(answer: str, **more: Any) -> dict[str, Any]:
     return {"calls": [{"finish": answer}], **more}
+
+
+def busy(started: list[subprocess.Popen[str]], project: Path, tool: str, seconds: str, *more: str) -> int:
+    """Begin a run whose tool works for so long; the pid of its process."""
+    model = script(project, calls([tool, "--x", seconds]), finish("done"))
+    started.append(start("run", "work", "x", "-m", model, *more, cwd=project))
+    return int(waits((project / f"{tool}.pid").read_text))

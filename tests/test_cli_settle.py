@@ -6,14 +6,13 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from harness.executor import survivors
 from tests.command import events, harness, is_alive, newest, start, waits
-from tests.run_files import add_tool, calls, finish, make_project, script
+from tests.run_files import add_tool, busy, calls, finish, make_project, script
 
 KEYED = "# @meta effect write\n# @meta repeat keyed\n# @meta timeout 60"
 OPAQUE = "# @meta effect write\n# @meta timeout 60"
@@ -26,22 +25,6 @@ def project(tmp_path: Path) -> Path:
     for name, meta in (("slow", KEYED), ("drag", OPAQUE)):
         add_tool(folder, name, WORK.format(name), meta)
     return folder
-
-
-@pytest.fixture
-def started() -> Iterator[list[subprocess.Popen[str]]]:
-    processes: list[subprocess.Popen[str]] = []
-    yield processes
-    for one in processes:
-        one.kill()
-        one.communicate()
-
-
-def busy(started: list[subprocess.Popen[str]], project: Path, tool: str, seconds: str, *more: str) -> int:
-    """Begin a run whose tool works for so long; the pid of its process."""
-    model = script(project, calls([tool, "--x", seconds]), finish("done"))
-    started.append(start("run", "work", "x", "-m", model, *more, cwd=project))
-    return int(waits((project / f"{tool}.pid").read_text))
 
 
 def effects(project: Path) -> list[str]:
@@ -173,6 +156,7 @@ def test_case_33_a_stopped_process_that_goes_on_keeps_every_limit(
         (["x", "happened"], "no operation's"),
         (["1", "unknown", "--output", "f"], "leave it out"),
         (["1", "happened", "--output", "nowhere"], "cannot read nowhere"),
+        (["1", "happened", "--output", "/dev/zero"], "give its beginning"),
     ],
 )
 def test_what_says_nothing_is_refused(project: Path, words: list[str], said: str) -> None:

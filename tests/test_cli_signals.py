@@ -6,13 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.command import AtTerminal, clean_env, events, harness, home_of, is_alive, newest, start, waits
-from tests.run_files import add_pipeline, calls, finish, make_project, script
+from tests.run_files import add_pipeline, busy, calls, finish, make_project, script
 
 INT, TERM, HUP = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 
@@ -20,22 +19,6 @@ INT, TERM, HUP = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     return make_project(tmp_path / "p")
-
-
-@pytest.fixture
-def started() -> Iterator[list[subprocess.Popen[str]]]:
-    processes: list[subprocess.Popen[str]] = []
-    yield processes
-    for one in processes:
-        one.kill()
-        one.communicate()
-
-
-def busy(started: list[subprocess.Popen[str]], project: Path, tool: str, seconds: str, *more: str) -> int:
-    """Begin a run whose tool works for so long; the pid of its process."""
-    model = script(project, calls([tool, "--x", seconds]), finish("done"))
-    started.append(start("run", "work", "x", "-m", model, *more, cwd=project))
-    return int(waits((project / f"{tool}.pid").read_text))
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str]:

@@ -6,6 +6,7 @@ leave behind. The run is gone on with from there. Equal crashes are gone on with
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 from collections.abc import Iterator, Sequence
@@ -235,4 +236,5 @@ def passed_run_stays(site: Site, folder: Path) -> None:
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    names = [os.path.join(place, name) for place, _, files in os.walk(folder) for name in files]  # quicker than rglob
+    return {name: Path(name).read_bytes() for name in names}

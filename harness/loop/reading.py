@@ -21,6 +21,7 @@ MAX_BYTES = 8 * 1024 * 1024
 MAX_LINKS = 40
 HIDDEN = (".env", ".env.*", ".netrc", "*.key", "id_rsa", "id_ed25519", "id_ecdsa")
 SHOWN_ANYWAY = (".env.example", ".env.sample")
+OUTSIDE = "`read` opens its files, skill:FILE, run:FILE and op:N; a tool may open others"
 _OPERATION = re.compile(r"op:(\d+)(/err)?")
 _LINES = re.compile(r"(\d+)-(\d+)|-(\d+)|(\d+)")
 
@@ -50,7 +51,7 @@ def target_of(run: Run, path: str) -> Target | str:
         return _below(root, rest, prefix)
     if Path(path).is_absolute():
         inside = _relative(run.project, path)
-        return _below(run.project, inside, "") if inside else f"{path} lies outside the workspace"
+        return _below(run.project, inside, "") if inside else f"{path} lies outside the workspace: {OUTSIDE}"
     return _below(run.project, path, "")
 
 

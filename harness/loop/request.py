@@ -79,6 +79,9 @@ def _journal_request(run: Run, prompt: Prompt, ref: ModelRef) -> None:
         "prefix": prefix_digest(prompt)[:12], "body": prompt.body[:12], "bytes": prompt.bytes,
         "estimate": prompt.estimate, "max_tokens": prompt.max_tokens, "usd": reserved_usd(ref, prompt),
     }  # fmt: skip
+    mode = getattr(run.model, "mode", None)
+    if mode is not None:
+        fields["mode"] = mode
     changed = {key: value for key, value in fields.items() if run.last_request.get(key, ...) != value}
     run.last_request = fields
     run.append("model.start", {**_counted(run, prompt), **changed})
@@ -144,6 +147,8 @@ def _reply_data(run: Run, reply: Reply, prompt: Prompt, ref: ModelRef) -> dict[s
     data |= charged(ref, prompt, reply.usage) | {"ms": reply.ms}
     told = {"first_ms": reply.first_ms, "served": reply.served, "request_id": reply.request_id}
     data |= {name: value for name, value in told.items() if value not in (None, "", ref.text, ref.name, "none")}
+    if reply.calls_from:
+        data["calls_from"] = reply.calls_from
     if reply.demonstration:
         data["demonstration"] = True
     return data

@@ -88,7 +88,8 @@ class Prompt:
     `bytes` and `body` are length and SHA-256 of the canonical bytes, `new_bytes` those of the turns since the newest
     reply; `estimate` is the input in tokens as reserved for.
     `turn` is 1 + the replies so far; `failed` counts the requests that failed by an answer, over the whole run.
-    `ended` is for models that read results instead of text.
+    `ended` is for models that read results instead of text; `spoken` says how to call in words, for providers that take
+    no tools.
     """
 
     system: tuple[str, str]
@@ -108,6 +109,7 @@ class Prompt:
     body: str = ""
     estimate: int = 0
     deadline: float | None = None
+    spoken: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,10 @@ Stop = Literal["end", "calls", "length", "pause", "refusal", "overflow"]
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A whole reply: it exists only after the provider's own end marker. `detail` is what it says of its stop."""
+    """A whole reply: it exists only after the provider's own end marker. `detail` is what it says of its stop.
+
+    `calls_from` is `text` where a call came as plain text from a provider that was given tools.
+    """
 
     content: list[Any]
     dialect: str
@@ -155,6 +160,7 @@ class Reply:
     request_id: str | None = None
     demonstration: bool = False
     detail: Mapping[str, Any] = field(default_factory=dict)
+    calls_from: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +249,8 @@ class ModelRef:
 class Opening:
     """What a model may need to be opened: the folder that paths begin in, the skill and the argv of its pipeline.
 
-    With `worker` it speaks for a worker of the run. `cache` is how long a provider keeps a prefix: 5m or 1h.
+    With `worker` it speaks for a worker of the run. `cache` is how long a provider keeps a prefix: 5m or 1h. `heard` is
+    given what a program says on stderr, in lines.
     """
 
     folder: Path
@@ -251,6 +258,7 @@ class Opening:
     args: tuple[str, ...] = ()
     worker: bool = False
     cache: str = "5m"
+    heard: Callable[[str], None] = field(default=lambda line: None)
 
 
 class Model(Protocol):

@@ -122,7 +122,7 @@ def _forbidden(ref: ModelRef, ceiling: Decimal) -> str | None:
 
 
 def _is_near(url: str) -> bool:
-    from harness.models.exchange import is_loopback
+    from harness.models.wire import is_loopback
 
     return is_loopback(url)
 
@@ -138,10 +138,10 @@ def automatic(skill: Skill | None, env: Mapping[str, str] | None = None) -> Mode
     if holder is not None:
         return _taken(CHEAPEST, (f"anthropic: {holder}",), skill)
     checks += ("anthropic: no credential",)
-    local = running_model() if "ollama" in FORMS else None
+    local, there = running_model(env)
     if local is not None:
         return _taken(f"ollama:{local}", (*checks, f"ollama: {local}"), skill)
-    checks += ("ollama: no single model",)
+    checks += (f"ollama: {', '.join(there) if there else 'no model'}",)
     if skill is not None and skill.pipeline:
         return _taken("none", (*checks, f"pipeline: {skill.pipeline}"), skill)
     raise NoModelError(f"no model to use: none was named; looked for {'; '.join(checks)}", _ways(env))
@@ -154,6 +154,6 @@ def _taken(text: str, checks: tuple[str, ...], skill: Skill | None) -> ModelRef:
 def _ways(env: Mapping[str, str]) -> str:
     """How a model is given, of what there is."""
     forms = [f"-m {form.shown}" for scheme, form in FORMS.items() if scheme not in ("anthropic", "openai")]
-    if env.get("OPENAI_API_KEY") and "openai" in FORMS:
+    if env.get("OPENAI_API_KEY"):
         forms.insert(0, "-m openai:NAME (OPENAI_API_KEY is set, and names no model)")
-    return "export ANTHROPIC_API_KEY=…  or  " + "  or  ".join(forms)
+    return "export ANTHROPIC_API_KEY=…  or  " + "  or  ".join([*forms, "--agent"])

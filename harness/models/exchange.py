@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import socket
 import threading
 from collections.abc import Iterator, Mapping
@@ -15,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
-from urllib.parse import urlsplit
 
 from harness.models import Failure
 from harness.models.failures import failure
 from harness.models.messages import Malformed
 from harness.models.status import status_failure
+from harness.models.wire import is_loopback
 
 MAX_REPLY = 16 * 1024 * 1024
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
@@ -151,12 +150,6 @@ def _made(patience: Patience) -> Any:
 
 def _url() -> str:
     return os.environ.get(BASE_URL) or ""
-
-
-def is_loopback(url: str) -> bool:
-    """Whether an address is this machine's own."""
-    host = urlsplit(url).hostname or ""
-    return host in ("localhost", "::1") or re.fullmatch(r"127(\.[0-9]{1,3}){3}", host) is not None
 
 
 def _judged(error: Exception, had_head: bool) -> Failure | Exception:

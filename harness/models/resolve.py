@@ -15,14 +15,18 @@ from harness.skills import Skill
 
 
 class Form(NamedTuple):
-    """How a scheme is written, and its module below `harness.models`, which has `named` and `opened`."""
+    """How a scheme is written, its module below `harness.models`, which has `opened`, and what reads a name there."""
 
     shown: str
     module: str
+    reader: str = "named"
 
 
 FORMS: dict[str, Form] = {
     "anthropic": Form("anthropic:NAME", "anthropic"),
+    "openai": Form("openai:NAME[@BASE_URL]", "outside", "openai"),
+    "ollama": Form("ollama:NAME[@BASE_URL]", "outside", "ollama"),
+    "exec": Form("exec:COMMAND", "outside", "program"),
     "scripted": Form("scripted:FILE", "scripted"),
     "none": Form("none", "none"),
 }
@@ -30,12 +34,12 @@ FORMS: dict[str, Form] = {
 
 def resolve(text: str, *, source: str, skill: Skill | None = None) -> ModelRef:
     """The model a string names. Raises HarnessError (exit 2) for a string that names none."""
-    scheme, colon, name = text.partition(":")
+    scheme, _, name = text.partition(":")
     if text == agent.NAME:
         return agent.named(source)
     if scheme not in FORMS:
         raise _unknown(text, source)
-    found: ModelRef = _module(scheme).named(name if colon else "", source, skill)
+    found: ModelRef = getattr(_module(scheme), FORMS[scheme].reader)(name, source, skill)
     return found
 
 
@@ -61,7 +65,7 @@ def _unknown(text: str, source: str) -> HarnessError:
 
 
 def _guess(text: str, scheme: str, colon: str, name: str) -> str:
-    close = nearest(scheme, FORMS)
+    close = nearest(scheme, [form for form in FORMS if form != "exec"])  # nobody runs a program for a typo
     if not colon and (Path(text).suffix in (".yaml", ".yml") or Path(text).is_file()):
         return f"scripted:{text}"
     if not colon and text.startswith("claude-"):

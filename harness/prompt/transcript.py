@@ -17,7 +17,18 @@ from harness.models import Ended, Offer, Prompt, Replied, Result, Results, Said,
 from harness.models.body import Growing, turn_bytes
 from harness.prompt.observation import error_class, neutral, output
 from harness.prompt.results import Call, answers, said
-from harness.prompt.texts import CONTINUE, Frame, Release, changes, marked, parts, system, task, task_block
+from harness.prompt.texts import (
+    CONTINUE,
+    SPOKEN,
+    Frame,
+    Release,
+    changes,
+    marked,
+    parts,
+    system,
+    task,
+    task_block,
+)
 from harness.prompt.texts import state as state_text
 
 _UNANSWERED = frozenset({"script_mismatch", "cancelled"})
@@ -88,6 +99,7 @@ class Transcript:
             context=state.context,
             mark=self.frame.mark,
             parts=parts(self._system, first),
+            spoken=SPOKEN,
         )
         size, digest = self._body.measured(self.turns, pending)
         return replace(made, bytes=size, body=digest, new_bytes=sum(map(turn_bytes, self._unanswered(turns))))

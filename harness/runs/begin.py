@@ -30,6 +30,7 @@ from harness.runs.facts import git_state, machine
 from harness.runs.owning import refuse_redacted
 from harness.runs.where import check_place
 from harness.skills import Resolved
+from harness.skills.worker import as_tool
 from harness.tools.arguments import usage
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
@@ -239,7 +240,7 @@ def transcript_of(run: Run, resolved: Resolved, body: str, limits: str, can_ask:
     frame = Frame(
         skill=resolved.skill.name, body=body, files=_other_files(resolved.skill.folder), catalogue=catalogue,
         requires=kit.requires, checks=tuple(words[0] for words in kit.verify), limits=limits,
-        mark=run.state.start["model"]["mark"], can_ask=can_ask, workers=kit.workers,
+        mark=run.state.start["model"]["mark"], can_ask=can_ask, workers=frozenset(kit.workers),
     )  # fmt: skip
     return Transcript(frame, lambda state: _release(run, state), run.text)
 
@@ -280,7 +281,7 @@ def _offer(resolved: Resolved, name: str) -> Offer:
     if tool is not None:
         return Offer(name, usage(tool), tool.describe)
     worker = resolved.workers[name]
-    return Offer(name, f"{name} GOAL", worker.description)
+    return Offer(name, usage(as_tool(worker, name)), worker.description)
 
 
 def _other_files(folder: Path) -> tuple[tuple[str, int], ...]:

@@ -53,7 +53,7 @@ def _words(folder: Path) -> dict[int, str]:
             message = json.loads(path.read_bytes())
             if message["kind"] == "settle" and message["word"] in SETTLED:
                 found[int(message["op"])] = message["word"]
-        except (ValueError, KeyError, TypeError, OSError, RecursionError):
+        except (ValueError, KeyError, TypeError, OSError, OverflowError, RecursionError):
             continue
     return found
 

@@ -18,7 +18,7 @@ from harness.loop import single
 from harness.loop.inbox import has_word
 from harness.loop.run import Run, Stop, World
 from harness.loop.turn import drive
-from harness.models import Model, ModelRef, Opening
+from harness.models import Model, ModelRef
 from harness.models.agent import FLAG, NAME
 from harness.models.resolve import open_model
 from harness.models.resolve import resolve as resolve_model
@@ -52,7 +52,7 @@ from harness.runs.owning import check_resumable, part_of
 from harness.runs.peek import peek
 from harness.runs.renewal import StandIns, refuse_unpriced, renew
 from harness.runs.sets import Within, inputs_in, within
-from harness.runs.speaker import is_handed_over, model_of, open_for, usable
+from harness.runs.speaker import is_handed_over, model_of, open_for, opening, usable
 from harness.skills import Resolved, Skill
 from harness.skills.body import substitute
 from harness.skills.discovery import Catalog
@@ -100,7 +100,7 @@ def start_skill(
     kit = skill_kit(resolved)
     rules = rules_of(kit, options)
     refuse_unpriced(ref, budget.get("usd"))
-    model = open_for(catalog, ref, skill, goal, values, (Path.cwd(), options.wishes.cache))
+    model = open_for(catalog, ref, skill, goal, values, opening(Path.cwd(), skill, world, options))
     order = Order(
         skill.name, goal, values, budget, rules, ref, source=options.source, flags=options.kept(),
         digests=pins(tool_pins(kit.tools), resolved), path=str(skill.file),
@@ -113,13 +113,13 @@ def start_skill(
 def _skill_session(
     run: Run, catalog: Catalog, resolved: Resolved, model: Model, options: Options, cwd: Path
 ) -> Session:
-    skill, state, cache = resolved.skill, run.state, options.wishes.cache
+    skill, state = resolved.skill, run.state
+    own = opening(cwd, skill, run.world, options)
     family = Family(
         run.world, catalog, skill, tuple(skill_places(catalog, skill)), model.ref,
-        lambda ref, worker: open_model(ref, Opening(cwd, worker, worker=True, cache=cache)), options.wishes,
+        lambda ref, worker: open_model(ref, replace(own, skill=worker, worker=True)), options.wishes,
     )  # fmt: skip
     run.begin_child = family.begin
-    own = Opening(cwd, skill, cache=cache)
     run.stand_in = StandIns(run, options.wishes, lambda ref: open_model(ref, own)).take_over
     limits = limits_text(state.budget)
     goal = run.text(state.start.get("goal", ""))
@@ -240,7 +240,7 @@ def _resume_skill(
     cwd = Path.cwd() if options.model else Path(start["cwd"])
     wanted = sets.for_skill(kit, partial(within, catalog, skill_places(catalog, skill), kit.folder), options.sets)
     confine(world, catalog.project, skill.inputs, values, kit, skill)
-    model = open_for(catalog, ref, skill, _goal(folder, start), values, (cwd, options.wishes.cache))
+    model = open_for(catalog, ref, skill, _goal(folder, start), values, opening(cwd, skill, world, options))
     run = reopen(world, catalog.project, folder, kit, rules_of(kit, options), options.by, changes)
     session = _skill_session(run, catalog, resolved, model, options, cwd)
     if said[0] != bound["model"] and ref.scheme != NAME:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from harness.errors import HarnessError
+from harness.loop.run import World
 from harness.models import Model, ModelRef, Opening
 from harness.models.agent import FLAG, NAME
 from harness.models.choice import choose
@@ -41,18 +43,20 @@ def model_of(options: Options, skill: Skill | None) -> ModelRef:
     return choose(options.model, options.wishes, skill)
 
 
-def open_for(
-    catalog: Catalog, ref: ModelRef, skill: Skill, goal: str, values: Mapping[str, Value], how: tuple[Path, str]
-) -> Model:
-    """The model itself; without one, the skill's pipeline with the run's own inputs.
+def opening(cwd: Path, skill: Skill, world: World, options: Options) -> Opening:
+    """How the models of a run are opened. Files are named from `cwd`."""
+    return Opening(cwd, skill, cache=options.wishes.cache, heard=world.heard)
 
-    `how` is the folder that files are named from, and how long a provider keeps a prefix.
-    """
+
+def open_for(
+    catalog: Catalog, ref: ModelRef, skill: Skill, goal: str, values: Mapping[str, Value], how: Opening
+) -> Model:
+    """The model itself; without one, the skill's pipeline with the run's own inputs."""
     args: tuple[str, ...] = ()
     if ref.scheme == "none" and skill.pipeline:
         tool = find_tool(catalog, skill_places(catalog, skill), skill.pipeline)
         args = pipeline_args(tool, goal, values) if tool is not None else ()
-    model = open_model(ref, Opening(how[0], skill, args, cache=how[1]))
+    model = open_model(ref, replace(how, args=args))
     model.warm()
     return model
 
