@@ -427,7 +427,7 @@ def test_the_key_goes_to_openai_alone(name: str, key: str | None) -> None:
 
 
 def test_without_a_key_openai_itself_is_not_asked(project: Project) -> None:
-    ran = project.run("openai:m")
+    ran = project.run("openai:m", budget="usd=none")
     assert (ran.stop.code, ran.of("model.fail")[0]["data"]["reason"]) == (4, "auth")
     assert "OPENAI_API_KEY" in ran.of("model.fail")[0]["data"]["message"]
 
@@ -436,7 +436,7 @@ def test_off_loopback_the_price_is_unknown(project: Project, served: Any, monkey
     """The proxy of the environment is used there; it stands for the server."""
     proxy = served(Play("fine"))
     monkeypatch.setenv("HTTP_PROXY", proxy.base.removesuffix("/v1"))
-    ran = project.run("openai:m@http://model.example/v1")
+    ran = project.run("openai:m@http://model.example/v1", budget="usd=none")
     assert ran.stop.name == "passed"
     assert ran.of("model.reply")[0]["data"]["cost"] is None
 
@@ -478,7 +478,7 @@ def test_only_a_run_that_speaks_over_http_loads_it(tmp_path: Path, served: Any, 
     """Case 22."""
     program = (
         "import sys\nfrom pathlib import Path\nfrom tests.loop_world import Project\n"
-        "ran = Project(Path(sys.argv[1])).run(sys.argv[2])\n"
+        "ran = Project(Path(sys.argv[1])).run(sys.argv[2], budget='usd=none')\n"
         "print(ran.stop.name, [n for n in ('anthropic', 'openai', 'httpx2', 'xllamacpp') if n in sys.modules])"
     )
     said = f"cat > /dev/null; echo '{json.dumps({'text': 'fine', 'calls': [], 'stop': 'end'})}'"
