@@ -173,7 +173,7 @@ def test_what_passes_is_retried_and_costs_nothing(project: Project, serve: Any, 
     ran = project.run(HAIKU)
     assert (ran.stop.name, failures(ran), len(fake.requests)) == ("passed", [reason], 2)
     assert [event["data"].get("try", 1) for event in ran.of("model.start")] == [1, 2]
-    assert 0.5 <= slept(project) <= 1.5
+    assert 0.45 <= slept(project) <= 1.5  # the real milliseconds beside it count too
     if reason != "protocol":
         assert ran.end["spent"]["nanos"] == 20_000
 
