@@ -41,7 +41,6 @@ from harness.runs.kit import (
     file_pin,
     file_places,
     load_pipeline,
-    pinned,
     skill_kit,
     skill_places,
     tool_kit,
@@ -50,6 +49,7 @@ from harness.runs.kit import (
 from harness.runs.narrow import confine, rebased, rebased_words
 from harness.runs.owning import check_resumable, part_of
 from harness.runs.peek import peek
+from harness.runs.pins import pinned
 from harness.runs.renewal import StandIns, refuse_unpriced, renew
 from harness.runs.sets import Within, inputs_in, within
 from harness.runs.speaker import is_handed_over, model_of, open_for, opening, usable
