@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from harness.executor import Cancel
-from harness.models import LABEL, Blank, Brief, Choice, Failure, ModelRef, Prompt, Replied, Reply
+from harness.models import LABEL, Failure, ModelRef, Prompt, Replied, Reply
+from harness.models.brief import Blank, Brief, Choice
 from harness.models.local import Local
 from tests.command import ROOT, clean_env, events, is_alive, newest, waits
 from tests.local_world import CHILD, calls, environment, harness_with, incident, python_with_library, weights

@@ -15,8 +15,9 @@ from harness.cli.options import Globals, globals_of, manual
 from harness.cli.output import confirmed, print_json, print_table, say
 from harness.cli.place import Place, place
 from harness.errors import HarnessError, NoModelError
-from harness.models import LABEL, LOCAL, Failure, ModelRef
+from harness.models import LABEL, LOCAL, Failure, ModelRef, Opening
 from harness.models import weights as pins
+from harness.models.choice import ROLES, automatic, choose, named_model, said_of, wishes_of
 from harness.models.resolve import open_model, resolve
 from harness.view.text import escape
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from harness.executor import Cancel
     from harness.models.fetching import Package
 
-ROLES = ("strong",)
 Row = dict[str, Any]
 
 
@@ -33,7 +33,7 @@ def list_models(ctx: typer.Context) -> int:
     """Which model each role has, what is taken when none is named, and the weights on this machine."""
     said = globals_of(ctx)
     at = place(said)
-    roles, taken = [role_row(at, role) for role in ROLES], automatic()
+    roles, taken = [role_row(at, role) for role in ROLES], taken_row()
     found = [weights_row(name) for name in pins.installed()]
     if said.json:
         print_json({"roles": roles, "automatic": taken, "weights": found, "library": pins.has_library()})
@@ -51,18 +51,21 @@ def list_models(ctx: typer.Context) -> int:
 
 
 def role_row(at: Place, role: str) -> Row:
-    """A role with the model that settings name for it, and where they do."""
-    name = at.config.value(f"models.{role}")
-    return {"role": role, "model": name or "automatic", "from": at.config.origin(f"models.{role}")}
+    """A role with the model that somebody named for it, and where, or why it may not be named there."""
+    try:
+        named = named_model(said_of(at.config), wishes_of(at.config), None, role)
+    except HarnessError as error:
+        return {"role": role, "model": "unusable", "from": f"{error.where}: {error.message}"}
+    return {"role": role, "model": named.text if named else "automatic", "from": named.source if named else "default"}
 
 
-def automatic() -> Row:
+def taken_row() -> Row:
     """What is taken for a skill without a pipeline when nobody named a model, and why; or why nothing is."""
     try:
-        ref = resolve(None, source="auto", skill=None)
+        ref = automatic(None)
     except NoModelError as error:
         return {"model": None, "why": error.message}
-    return {"model": ref.text, "why": ref.source}
+    return {"model": ref.text, "why": "; ".join(ref.checks)}
 
 
 def weights_row(name: str) -> Row:
@@ -107,9 +110,9 @@ def check(ctx: typer.Context, model: Model = None) -> int:
 def asked_for(at: Place, model: str | None) -> list[ModelRef]:
     """The models to ask: the one that is named, or those of the roles, each once. Raises HarnessError."""
     if model is not None:
-        return [resolve(model, source="MODEL", skill=None)]
-    named = {at.config.value(f"models.{role}"): at.config.origin(f"models.{role}") for role in ROLES}
-    return [resolve(text, source=origin if text else "auto", skill=None) for text, origin in named.items()]
+        return [resolve(model, source="MODEL")]
+    every = [choose(said_of(at.config), wishes_of(at.config), None, role) for role in ROLES]
+    return list({ref.text: ref for ref in every}.values())
 
 
 def check_row(ref: ModelRef) -> Row:
@@ -129,9 +132,9 @@ def _asked(ref: ModelRef) -> tuple[int, str, str]:
 
     if ref.scheme in ("none", "scripted"):
         if ref.scheme == "scripted":
-            open_model(ref, folder=Path.cwd(), skill=nobody())
+            open_model(ref, Opening(Path.cwd(), nobody()))
         return 0, "ok", "there is nobody to ask"
-    model = open_model(ref, folder=Path.cwd(), skill=nobody())
+    model = open_model(ref, Opening(Path.cwd(), nobody()))
     try:
         reply = model(SMALLEST, on=lambda text: None)
     finally:

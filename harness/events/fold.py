@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from harness.events import asking
 from harness.events.amend import amend, inherit, is_seam
 from harness.events.line import at_seconds
 from harness.events.receipt import argv_of, file_receipt, pinned_mark, slot_of
@@ -84,6 +85,7 @@ def _model_start(state: State, data: dict[str, Any], _: int) -> None:
 
 def _model_reply(state: State, data: dict[str, Any], _: int) -> None:
     settle_request(state, data)
+    asking.answered(state, data)
     state.turn, state.demonstration = data["turn"], bool(data.get("demonstration"))
     state.spent.turns += 1
     state.progress, state.verdict = False, None if state.question is None else state.verdict
@@ -117,6 +119,7 @@ def _model_fail(state: State, data: dict[str, Any], _: int) -> None:
     if data["reason"] in UNSETTLED and not data.keys() & {"usage", "cost"}:
         lose_reserved(state)
     settle_request(state, data)
+    asking.failed(state, data)
 
 
 def _decide(state: State, data: dict[str, Any], n: int) -> None:
@@ -229,6 +232,7 @@ def _verify(state: State, data: dict[str, Any], _: int) -> None:
 
 def _park(state: State, data: dict[str, Any], _: int) -> None:
     state.status, state.park = "parked", data
+    asking.rested(state)
 
 
 def _resume(state: State, data: dict[str, Any], _: int) -> None:
@@ -246,16 +250,21 @@ def _resume(state: State, data: dict[str, Any], _: int) -> None:
 
 def _run_end(state: State, data: dict[str, Any], _: int) -> None:
     state.status, state.end = "ended", data
+    asking.rested(state)
     state.since_end = state.next_op
 
 
+def _context(state: State, data: dict[str, Any], _: int) -> None:
+    asking.renewed(state, data)
+
+
 def _nothing(state: State, data: dict[str, Any], _: int) -> None:
-    """A report, or a change that only the composed messages follow."""
+    """A report."""
 
 
 _APPLY: dict[str, Callable[[State, dict[str, Any], int], None]] = {
     "run.start": _run_start, "user.say": _user_say, "note": _note, "model.start": _model_start,
     "model.reply": _model_reply, "model.fail": _model_fail, "decide": _decide, "tool.start": _tool_start,
     "tool.end": _tool_end, "verify": _verify, "park": _park, "resume": _resume, "amend": amend,
-    "run.end": _run_end, "context": _nothing, "secret.leak": _nothing,
+    "run.end": _run_end, "context": _context, "secret.leak": _nothing,
 }  # fmt: skip

@@ -88,7 +88,7 @@ class World:
     `ask` is None where nobody can be asked, `guard` where nothing is confined, `seals` (the folder of the journals'
     digests) where none are kept. `cancelled` hears the level of a stop that came from another process, `heard` the
     lines that a program which is the model writes on stderr. `allow_fs` are types of FUSE file systems that the person
-    lets runs live on.
+    lets runs live on; `early` lets what waits for a time go on before it.
     """
 
     io: IO
@@ -110,6 +110,7 @@ class World:
     seals: Path | None = None
     runs_dir: Path = field(default=Path(".harness/runs"))
     allow_fs: tuple[str, ...] = ()
+    early: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +146,7 @@ class Run:
         self.transcript: Transcript | None = None
         self.model: Model | None = None
         self.last_request: dict[str, Any] = {}
+        self.stand_in: Callable[[], bool] = lambda: False
         self.begin_child: Callable[[Run, Operation, Mapping[str, Any]], ChildEnd] | None = None
         self.barred_above: Callable[[str], bool] = lambda tool: False
         self.stage_needs: Callable[[Operation], tuple[int, ...]] = lambda op: ()

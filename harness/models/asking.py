@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.models import Brief, Choice, Prompt, Said
+from harness.models import Prompt, Said
+from harness.models.brief import Brief, Choice
 from harness.skills import Root, Skill
 
 _WORDS = "Reply with the one word: ok"

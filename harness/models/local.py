@@ -15,7 +15,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import HarnessError, NoModelError
-from harness.models import LOCAL, Brief, Call, Choice, Failure, ModelRef, Prompt, Replied, Reply, Usage
+from harness.models import LOCAL, Call, Failure, Model, ModelRef, Opening, Prompt, Replied, Reply, Usage
+from harness.models.brief import Brief, Choice
 from harness.models.child import Child, Gone
 from harness.models.failures import failure
 from harness.models.verbs import proposal
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from harness.executor import Cancel
+    from harness.skills import Skill
 
 CHILD = (sys.executable, "-I", "-m", "harness.models.llama")
 MAX_TOKENS, TEMPERATURE, CONTEXT = 48, 0.7, 2048
@@ -112,19 +114,19 @@ class Local:
             self._drop()
 
 
-def named(name: str, source: str) -> ModelRef:
+def named(name: str, source: str, skill: Skill | None = None) -> ModelRef:
     """The model of `local:NAME`. Raises HarnessError for no name."""
     if not name:
         raise HarnessError("local: names no model", "write local:NAME", source)
     return ModelRef(LOCAL, name, source)
 
 
-def opened(ref: ModelRef, folder: Path) -> Local:
-    """The model itself, a file's path taken from `folder`. Raises HarnessError for weights that cannot be used.
+def opened(ref: ModelRef, how: Opening) -> Model:
+    """The model itself. Raises HarnessError for weights that cannot be used.
 
     Where the library is not installed that is a NoModelError (exit 4); it is not imported here.
     """
-    path = find(ref.name, folder)
+    path = find(ref.name, how.folder)
     if not has_library():
         raise NoModelError(f"local: needs the library {LIBRARY}", INSTALL, ref.source)
     return Local(path, ref=ref)

@@ -15,7 +15,7 @@ from hashlib import sha256
 from harness.events.state import Operation, Receipt
 from harness.graph import Graph
 from harness.graph.fresh import Ground, fresh_receipt, holders, is_fresh, unmet
-from harness.models import Blank, Brief, Choice
+from harness.models.brief import Blank, Brief, Choice
 from harness.prompt.observation import clean, cut, error_class, output
 from harness.tools import Parameter, Tool
 from harness.tools.arguments import canonical

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
 from harness.events.state import Operation, State
 from harness.models import Ended, Offer, Prompt, Replied, Result, Results, Said, Turn
-from harness.models.body import Growing
+from harness.models.body import Growing, turn_bytes
 from harness.prompt.observation import error_class, neutral, output
 from harness.prompt.results import Call, answers, said
 from harness.prompt.texts import (
@@ -54,6 +55,7 @@ class Transcript:
         self._verify: Mapping[str, Any] | None = None
         self._replies = self._failed = 0
         self._ended: dict[str, int] = {}
+        self._earlier: tuple[str, ...] = ()
         self._composed: tuple[int, Release, Turn | None] | None = None
 
     @property
@@ -76,6 +78,8 @@ class Transcript:
             self._say(data, state)
         elif kind == "verify":
             self._verify = data
+        elif kind == "context":
+            self._compile(state)
 
     def prompt(self, state: State) -> Prompt:
         """What a request in this state holds. Raises ValueError while a call of the newest reply is open."""
@@ -98,7 +102,29 @@ class Transcript:
             spoken=SPOKEN,
         )
         size, digest = self._body.measured(self.turns, pending)
-        return replace(made, bytes=size, body=digest)
+        return replace(made, bytes=size, body=digest, new_bytes=sum(map(turn_bytes, self._unanswered(turns))))
+
+    def _unanswered(self, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+        """The turns since the newest reply."""
+        last = next((n for n in range(len(turns), 0, -1) if isinstance(turns[n - 1], Replied)), 0)
+        return turns[last:]
+
+    def renewed(self, state: State) -> Prompt:
+        """What a request would hold in a new context that began in this state."""
+        other = copy(self)
+        other._compile(state)
+        return other.prompt(state)
+
+    def _compile(self, state: State) -> None:
+        """Begin a new context: what the model was told since the task, in one user turn without its own replies."""
+        pending = self._pending(state, self.release(state)) if self.turns else None
+        told = [*self.turns[1:], *([pending] if pending is not None else [])]
+        self._earlier += tuple(text for turn in told for text in _told(turn))
+        self.turns, self._body, self._told, self._composed = [], Growing(self._system), None, None
+        self._ended = {**self._ended, **self._closed(state)}
+        self._calls, self._verify, self._paused = (), None, False
+        if pending is not None:
+            self._notes, self._words = [], []
 
     def _reply(self, data: Mapping[str, Any], state: State) -> None:
         if data.get("provider"):  # the caller is the model: no request went out, yet the turns are the same
@@ -147,7 +173,7 @@ class Transcript:
         goal = said(start.get("goal") or "", self.blob)
         notes = [marked(neutral(note, self.frame.mark), self.frame.mark) for note in self._notes]
         texts = (task(self.frame, goal, start.get("inputs") or {}), state_text(self.frame, release))
-        return (*texts, *notes, *self._blocks())
+        return (*texts, *self._earlier, *notes, *self._blocks())
 
     def _answer(self, state: State, release: Release) -> Turn:
         """Results first, in call order; what is now callable and the notes in the last one; then a person's words."""
@@ -191,3 +217,10 @@ class Transcript:
             return str(result.get("why") or "")
         lines = output(result.get("err"), self.blob).text.strip().splitlines()
         return lines[-1] if lines else ""
+
+
+def _told(turn: Turn) -> list[str]:
+    """The texts that a user turn told the model; a reply's are its own."""
+    if isinstance(turn, Results):
+        return [block for result in turn.results for block in result.blocks] + list(turn.said)
+    return list(turn.texts) if isinstance(turn, Said) else []
