@@ -17,6 +17,8 @@ from harness.tools.notation import parse_duration
 
 MAX_BYTES = 256 * 1024
 _FUSE = re.compile(r"fuse(blk)?(\.[\w.-]+)?|virtiofs")
+OWN_KEYS = {"OPENAI_API_KEY": "https://api.openai.com/", "ANTHROPIC_API_KEY": "https://api.anthropic.com/"}
+"""Keys of providers, and the only place that each may be sent to."""
 Layer = Literal["flag", "env", "project", "user", "default"]
 Folder = Path | None
 
@@ -117,12 +119,29 @@ def _stand_in(item: Any) -> tuple[str, bool]:
     return given["model"], given.get("dearer") == "yes"
 
 
+def endpoint_keys(value: Any) -> dict[str, str]:
+    """`{URL: {key: NAME}}` as base URL without a slash at its end → the name under which its key is kept."""
+    if not isinstance(value, dict):
+        raise ValueError("`URL: {key: NAME}` lines")
+    return {url.rstrip("/"): _key_name(url, given) for url, given in value.items()}
+
+
+def _key_name(url: str, given: Any) -> str:
+    name = given.get("key") if isinstance(given, dict) and set(given) == {"key"} else None
+    if not re.match(r"https?://[^/\s]", url) or not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_]\w*", name):
+        raise ValueError("`URL: {key: NAME}` lines, NAME being that of a variable or of a file of secrets")
+    if name in OWN_KEYS and not url.startswith(OWN_KEYS[name]):
+        raise ValueError(f"another name than {name}, which goes to {OWN_KEYS[name]} only")
+    return name
+
+
 KEYS: dict[str, Key] = {
     "models.strong": Key(text, None, "set", "HARNESS_MODEL"),
     "models.cheap": Key(text, None, "set"),
     "models.ceiling": Key(amount, "10", "no"),
     "models.fallback": Key(stand_ins, {}, "no"),
     "models.cache": Key(one_of("5m", "1h"), "5m", "no"),
+    "endpoints": Key(endpoint_keys, {}, "no"),
     "output": Key(one_of("text", "json"), "text", "set", "HARNESS_OUTPUT"),
     "view": Key(one_of("auto", "plain"), "auto", "no"),
     "glyphs": Key(one_of("auto", "unicode", "ascii"), "auto", "no", "HARNESS_GLYPHS"),

@@ -129,6 +129,14 @@ def _value(name: str, rule: SecretRule, env: Mapping[str, str], workspace: Path 
     return value
 
 
+def held(name: str, env: Mapping[str, str]) -> str | None:
+    """The value kept under a name for the harness's own use: in its environment, else in the file of that name.
+
+    Raises HarnessError for a file that may not be used as a secret.
+    """
+    return env.get(name) or _from_file(store(env) / name, env, None)
+
+
 def _from_file(path: Path, env: Mapping[str, str], workspace: Path | None) -> str | None:
     """The text of a secret's file without its last line end; None where there is no file."""
     home = Path(env.get("HOME") or Path.home()).absolute()

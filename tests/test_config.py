@@ -69,7 +69,7 @@ def test_case_27_each_layer_wins_over_the_next_and_is_named(place: Path) -> None
         ("output: text\nview: plain\n", 2, "a project may not set view"),
         ("runs:\n  dir: /x\n", 2, "a project may not set runs.dir"),
         ("notify: off\n", 1, "unknown key notify"),
-        ("endpoints: {}\n", 1, "unknown key endpoints"),
+        ("endpoints: {}\n", 1, "a project may not set endpoints"),
     ],
 )
 def test_a_bad_project_file_is_refused_with_its_line(place: Path, text: str, line: int, words: str) -> None:

@@ -126,7 +126,7 @@ def test_ollama_behind_the_other_name_is_found_out(project: Project, served: Any
     ],
 )  # fmt: skip
 def test_the_variable_reads_as_ollamas_own(host: str, base: str) -> None:
-    assert base_of({"OLLAMA_HOST": host}) == base
+    assert base_of("m", {"OLLAMA_HOST": host}) == base
 
 
 def test_the_model_that_runs(served: Any) -> None:

@@ -35,6 +35,7 @@ from harness.runs.session import Session
 from harness.tools.stages import Pipeline, read_pipeline
 from harness.tools.wiring import edges
 from harness.view.mode import Mode, current
+from harness.view.text import rates
 
 UNASKED = 128 + signal.SIGINT
 KILLING = "killing what still runs · again to leave at once"
@@ -204,13 +205,13 @@ def session_notices(session: Session) -> list[str]:
 
 def model_line(ref: ModelRef, budget: Mapping[str, Any]) -> str:
     """Which model speaks, what chose it, what it costs, and how much of that it may."""
-    why = f"auto: {ref.checks[-1].partition(': ')[2]}" if ref.source == "auto" and ref.checks else ref.source
+    why = f"auto: {ref.checks[-1].removeprefix('anthropic: ')}" if ref.source == "auto" and ref.checks else ref.source
     if ref.price is not None and ref.price.is_free:
         return f"model: {ref.text} ({why})"
-    cost = "price unknown" if ref.price is None else f"{ref.price.input}/{ref.price.out} USD per M"
     at = f"; at {ref.base_url}" if ref.base_url else ""
     usd = budget.get("usd")
-    return f"model: {ref.text} ({why}; {cost}{at}) budget {'none' if usd in (None, 'none') else f'{usd} USD'}"
+    bound = "none" if usd in (None, "none") else f"{usd} USD"
+    return f"model: {ref.text} ({why}; {rates(ref.price)}{at}) budget {bound}"
 
 
 def make_view(said: Globals, at: Place, mode: Mode) -> Any:

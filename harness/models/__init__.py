@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
+    from datetime import date
     from pathlib import Path
 
     from harness.executor import Cancel
@@ -217,13 +218,17 @@ NEVER_PAID = frozenset({"scripted", "none", "local", "agent"})
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of a model. `window` and `max_out` are tokens; a `price` of None is unknown, which is never 0."""
+    """What is known of a model, and when that was last checked.
+
+    `window` and `max_out` are tokens; a `price` of None is unknown, which is never 0.
+    """
 
     window: int = 200_000
     max_out: int = 32_000
     images: bool = False
     thinking: bool = False
     price: Price | None = None
+    checked: date | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,8 +265,8 @@ class ModelRef:
 class Opening:
     """What a model may need to be opened: the folder that paths begin in, the skill and the argv of its pipeline.
 
-    With `worker` it speaks for a worker of the run. `cache` is how long a provider keeps a prefix: 5m or 1h. `heard` is
-    given what a program says on stderr, in lines.
+    With `worker` it speaks for a worker of the run. `cache` is how long a provider keeps a prefix: 5m or 1h. `keys` are
+    names of keys by base URL. `heard` is given what a program says on stderr, in lines.
     """
 
     folder: Path
@@ -269,6 +274,7 @@ class Opening:
     args: tuple[str, ...] = ()
     worker: bool = False
     cache: str = "5m"
+    keys: Mapping[str, str] = field(default_factory=dict)
     heard: Callable[[str], None] = field(default=lambda line: None)
 
 

@@ -27,6 +27,15 @@ if TYPE_CHECKING:
     from harness.executor import Cancel
     from harness.skills import Skill
 
+NAMES = tuple(
+    f"claude-{name}"
+    for name in (
+        "haiku-5-5", "sonnet-5-5", "opus-5-5", "fable-5-2", "fable-5-1", "fable-5", "mythos-5-2", "mythos-5-1",
+        "mythos-5", "mythos-preview", "sonnet-5", "opus-5", "opus-4-8", "opus-4-7", "opus-4-6", "opus-4-5",
+        "sonnet-4-6", "sonnet-4-5", "haiku-4-5",
+    )
+)  # fmt: skip
+"""Those that the SDK names, newest first; any other may be named as well."""
 POLL_S = 0.05
 OVERFLOWS_FROM = 0.9
 """Share of the window from which a refused request counts as too long."""

@@ -155,7 +155,7 @@ def was_spoken(turn: Replied, prompt: Prompt) -> bool:
     return turn.dialect == "openai" and calls_of(_message(turn), "tools", prompt)[1]
 
 
-def named(calls: Sequence[Json], prompt: Prompt) -> list[Json]:
+def with_ids(calls: Sequence[Json], prompt: Prompt) -> list[Json]:
     """Calls with an id each that no other call of the conversation has."""
     taken = {r.call_id for turn in prompt.turns if isinstance(turn, Results) for r in turn.results}
     made = []

@@ -41,7 +41,8 @@ class StandIn:
 class Wishes:
     """What the settings say of models: by role, of the project and of the user, and the user's own bounds.
 
-    `ceiling` is USD for a million tokens of output: up to it a project or a skill may name a model by itself.
+    `ceiling` is USD for a million tokens of output: up to it a project or a skill may name a model by itself. `keys`
+    are the names of keys by base URL.
     """
 
     project: Mapping[str, Named] = field(default_factory=dict)
@@ -49,6 +50,7 @@ class Wishes:
     stand_ins: Mapping[str, tuple[StandIn, ...]] = field(default_factory=dict)
     ceiling: Decimal = CEILING
     cache: str = "5m"
+    keys: Mapping[str, str] = field(default_factory=dict)
     config: str = "the user's config.yaml"
 
 
@@ -60,7 +62,8 @@ def wishes_of(config: Config) -> Wishes:
         {role: Named(found.value, found.origin) for role, found in there.items() if found.layer == "project"},
         {role: Named(config.own[key].value, config.own[key].origin) for role, key in keys.items() if key in config.own},
         {role: tuple(StandIn(*given) for given in chain) for role, chain in config.value("models.fallback").items()},
-        Decimal(config.value("models.ceiling")), config.value("models.cache"), str(user_file(os.environ)),
+        Decimal(config.value("models.ceiling")), config.value("models.cache"), config.value("endpoints"),
+        str(user_file(os.environ)),
     )  # fmt: skip
 
 
@@ -179,7 +182,7 @@ def _taken(text: str, checks: tuple[str, ...], skill: Skill | None) -> ModelRef:
 
 def _ways(env: Mapping[str, str]) -> str:
     """How a model is given, of what there is."""
-    forms = [f"-m {form.shown}" for scheme, form in FORMS.items() if scheme not in ("anthropic", "openai")]
+    forms = [f"-m {form}" for scheme, form in FORMS.items() if scheme not in ("anthropic", "openai")]
     if env.get("OPENAI_API_KEY"):
         forms.insert(0, "-m openai:NAME (OPENAI_API_KEY is set, and names no model)")
     return "export ANTHROPIC_API_KEY=…  or  " + "  or  ".join([*forms, "--agent"])

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from harness.errors import HarnessError
-from harness.models import Failure
+from harness.models import FREE, Failure, ModelRef
 from harness.models.memory import Form
+from harness.models.prices import facts_of
+from harness.models.wire import is_loopback
+from harness.secrets import held
 
 OWN_BASE = "https://api.openai.com/v1"
 KEY_VARIABLE = "OPENAI_API_KEY"
@@ -16,7 +19,7 @@ KEY_VARIABLE = "OPENAI_API_KEY"
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a model is: `base` ends without a slash; `key` is sent there and nowhere else.
+    """Where a model is: `base` ends without a slash; `key`, kept as `key_name`, is sent there and nowhere else.
 
     `window` (tokens) is asked for before a request, None where it is unknown; `cuts` says that the server drops the
     front of a longer prompt silently, and `cut_fix` what helps. `start` is the form to begin with, why there is nothing
@@ -26,17 +29,36 @@ class Endpoint:
     base: str
     name: str
     key: str | None = None
+    key_name: str = ""
     window: Callable[[], int | None] = lambda: None
     start: Callable[[], Form | Failure | None] = lambda: None
     cut_fix: str = "give the server a longer context"
     cuts: bool = False
 
 
-def openai_endpoint(text: str, env: Mapping[str, str]) -> Endpoint:
-    """The endpoint of `NAME[@BASE_URL]`. Only OpenAI's own base is given the key that the environment holds for it."""
+def openai_endpoint(text: str, env: Mapping[str, str], keys: Mapping[str, str] | None = None) -> Endpoint:
+    """The endpoint of `NAME[@BASE_URL]`. `keys` are the names of the keys that the user gives to bases."""
     name, base = split_name(text)
     base = base or OWN_BASE
-    return Endpoint(base, name, usable_key(env.get(KEY_VARIABLE)) if base == OWN_BASE else None)
+    key_name, key = key_of(base, env, {OWN_BASE: KEY_VARIABLE} | dict(keys or {}))
+    return Endpoint(base, name, key, key_name)
+
+
+def key_of(base: str, env: Mapping[str, str], keys: Mapping[str, str]) -> tuple[str, str | None]:
+    """(name, value) of the key for a base, which `keys` may name without its `/v1`; ("", None) where it needs none.
+
+    Raises HarnessError (exit 4) for a value that no header can hold.
+    """
+    name = keys.get(base) or keys.get(base.removesuffix("/v1")) or ""
+    return name, usable_key(name, held(name, env)) if name else None
+
+
+def served(scheme: str, name: str, source: str, base: str) -> ModelRef:
+    """The model of this name at a base. What answers on this machine costs nothing, unless the user says otherwise."""
+    facts = facts_of(f"{scheme}:{name}")
+    if facts.price is None and is_loopback(base):
+        facts = replace(facts, price=FREE)
+    return ModelRef(scheme, name, source, base_url=base, facts=facts)
 
 
 def split_name(text: str) -> tuple[str, str | None]:
@@ -64,10 +86,10 @@ def check_name(scheme: str, text: str, source: str) -> None:
         raise HarnessError(what, "name the endpoint's key in your own config", source)
 
 
-def usable_key(text: str | None) -> str | None:
+def usable_key(name: str, text: str | None) -> str | None:
     """A key as it goes into a header. Raises HarnessError (exit 4) for what no header can hold."""
     key = (text or "").strip()
     if not all(33 <= ord(letter) <= 126 for letter in key):
-        raise HarnessError("the key holds letters that no key has", f"set {KEY_VARIABLE} anew", code=4)
+        raise HarnessError("the key holds letters that no key has", f"set {name} anew", code=4)
     return key or None
 

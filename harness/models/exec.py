@@ -23,16 +23,18 @@ from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 from harness.errors import HarnessError
-from harness.models import Call, Failure, ModelRef, Prompt, Replied, Reply, Stop, Usage
+from harness.models import Call, Failure, Model, ModelRef, Opening, Prompt, Replied, Reply, Stop, Usage
 from harness.models.body import encode_turn
-from harness.models.chat import named
+from harness.models.chat import with_ids
 from harness.models.failures import failure
+from harness.models.prices import facts_of
 from harness.models.verbs import TOOLS, calls_or_finish, make_call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from harness.executor import Cancel, Outcome
+    from harness.skills import Skill
 
 DIALECT = "exec"
 EXITS = {69: "unavailable", 75: "unavailable", 77: "auth", 2: "bad_request", 64: "bad_request", 78: "bad_request"}
@@ -42,6 +44,20 @@ MOST_PROCESSES = 100_000
 A_DAY = 86_400.0
 
 _running: dict[str, tuple[Cancel, threading.Event]] = {}
+
+
+def named(name: str, source: str, skill: Skill | None = None) -> ModelRef:
+    """The program of a command. Raises HarnessError for none."""
+    if not name.strip():
+        raise HarnessError("exec: names no program", "write exec:COMMAND", source)
+    known = facts_of(f"exec:{name}")
+    facts = known if known.price is not None else facts_of(f"exec:{os.path.basename(name.split()[0])}")  # noqa: PTH119
+    return ModelRef("exec", name, source, facts=facts)
+
+
+def opened(ref: ModelRef, how: Opening) -> Model:
+    """The program, found. Raises HarnessError (exit 2) for a command that names none."""
+    return Program(split_command(ref.name, ref.source, how.folder), how.folder, ref=ref, heard=how.heard)
 
 
 class Program:
@@ -179,7 +195,7 @@ def answer(raw: bytes, prompt: Prompt) -> Reply | str:
     wrong = _wrong(found)
     if wrong:
         return wrong
-    text, calls = found.get("text") or "", named(found.get("calls") or [], prompt)
+    text, calls = found.get("text") or "", with_ids(found.get("calls") or [], prompt)
     made = tuple(_call(call) for call in calls)
     stop = cast(Stop, found["stop"])
     if stop in ("end", "calls"):

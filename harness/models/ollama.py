@@ -7,19 +7,23 @@ that does not answer is one that says nothing.
 from __future__ import annotations
 
 import json
+import os
 import queue
 import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from harness.models import Failure
-from harness.models.endpoints import Endpoint, split_name
+from harness.models import Failure, Model, ModelRef, Opening
+from harness.models.endpoints import Endpoint, check_name, key_of, served, split_name
 from harness.models.failures import failure
-from harness.models.memory import Form
+from harness.models.memory import Form, memory_file
 from harness.models.wire import is_loopback
+
+if TYPE_CHECKING:
+    from harness.skills import Skill
 
 PORT, DEFAULT_WINDOW = 11434, 4096
 CHOICE_S, FACTS_S = 0.3, 2.0
@@ -27,9 +31,26 @@ _MOST = 4 * 1024 * 1024
 CUT_FIX = "start the server with a larger OLLAMA_CONTEXT_LENGTH"
 
 
-def base_of(env: Mapping[str, str]) -> str:
-    """The base URL of chat-completions: `$OLLAMA_HOST` as Ollama's own client reads it, else loopback."""
-    return f"{_host(env.get('OLLAMA_HOST', '').strip())}/v1"
+def named(name: str, source: str, skill: Skill | None = None) -> ModelRef:
+    """The model `NAME[@BASE_URL]`. Raises HarnessError for a string that names none, or no base that can be used."""
+    check_name("ollama", name, source)
+    return served("ollama", name, source, base_of(name, os.environ))
+
+
+def opened(ref: ModelRef, how: Opening) -> Model:
+    """The model; whether its server is there is seen at the first call. Raises HarnessError for a key that is none."""
+    from harness.models.openai import OpenAI  # whoever only asks which model runs does without it
+
+    return OpenAI(endpoint(ref.name, os.environ, how.keys), ref=ref, file=memory_file(os.environ))
+
+
+def base_of(text: str, env: Mapping[str, str]) -> str:
+    """The base URL of `NAME[@BASE_URL]`, which may be given with `/v1` or without.
+
+    Without one it is `$OLLAMA_HOST` as Ollama's own client reads it, else loopback.
+    """
+    given = split_name(text)[1] or _host(env.get("OLLAMA_HOST", "").strip())
+    return given if given.endswith("/v1") else f"{given}/v1"
 
 
 def _host(text: str) -> str:
@@ -47,13 +68,13 @@ def _host(text: str) -> str:
     return f"{scheme}://{name}:{port or standard}" + (f"/{path}" if path else "")
 
 
-def endpoint(text: str, env: Mapping[str, str]) -> Endpoint:
-    """The endpoint of `NAME[@BASE_URL]`; a base may be given with `/v1` or without."""
-    name, given = split_name(text)
-    base = base_of(env) if given is None else given if given.endswith("/v1") else f"{given}/v1"
+def endpoint(text: str, env: Mapping[str, str], keys: Mapping[str, str] | None = None) -> Endpoint:
+    """The endpoint of `NAME[@BASE_URL]`. `keys` are the names of the keys that the user gives to bases."""
+    name, base = split_name(text)[0], base_of(text, env)
     root = base.removesuffix("/v1")
+    key_name, key = key_of(base, env, keys or {})
     return Endpoint(
-        base, name, window=lambda: window(root, name), start=lambda: first_form(root, name), cut_fix=CUT_FIX, cuts=True
+        base, name, key, key_name, lambda: window(root, name), lambda: first_form(root, name), CUT_FIX, cuts=True
     )
 
 
@@ -80,7 +101,7 @@ def running_model(env: Mapping[str, str]) -> tuple[str | None, list[str]]:
 
     One that is the only one, or the only one loaded. No model and none listed when nothing answers.
     """
-    root, until = base_of(env).removesuffix("/v1"), time.monotonic() + CHOICE_S
+    root, until = base_of("", env).removesuffix("/v1"), time.monotonic() + CHOICE_S
     if not is_loopback(root):
         return None, []
     listed = _names(ask(root, "/api/tags", None, CHOICE_S)[1])

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from harness.models import Call, Failure, ModelRef, Prompt, Replied, Reply, Stop
+from harness.models import Call, Failure, Model, ModelRef, Opening, Prompt, Replied, Reply, Stop
 from harness.models.answers import Refused, refused
 from harness.models.assembly import Assembly, MalformedReplyError, figures
-from harness.models.chat import DIALECTS, MODES, calls_of, messages, named, request, was_spoken
-from harness.models.endpoints import KEY_VARIABLE, OWN_BASE, Endpoint
+from harness.models.chat import DIALECTS, MODES, calls_of, messages, request, was_spoken, with_ids
+from harness.models.endpoints import OWN_BASE, Endpoint, check_name, openai_endpoint, served, split_name
 from harness.models.failures import failure
-from harness.models.memory import Form, recall, remember
+from harness.models.memory import Form, memory_file, recall, remember
 from harness.models.reading import take, timed
 from harness.models.wire import BrokenExchange, Exchange, Timers
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from harness.executor import Cancel
+    from harness.skills import Skill
 
 TIMERS = Timers()
 STOPS: dict[str, Stop] = {
@@ -38,6 +40,17 @@ STOPS: dict[str, Stop] = {
 OTHER_MODE, OTHER_FIELDS = (400, 404, 422, 501), (400, 422)
 SURELY_CUT = 4096
 """Tokens of an estimate from which too small a count means a cut prompt, whatever server it is."""
+
+
+def named(name: str, source: str, skill: Skill | None = None) -> ModelRef:
+    """The model `NAME[@BASE_URL]`. Raises HarnessError for a string that names none, or no base that can be used."""
+    check_name("openai", name, source)
+    return served("openai", name, source, split_name(name)[1] or OWN_BASE)
+
+
+def opened(ref: ModelRef, how: Opening) -> Model:
+    """The model; whether its server is there is seen at the first call. Raises HarnessError for a key that is none."""
+    return OpenAI(openai_endpoint(ref.name, os.environ, how.keys), ref=ref, file=memory_file(os.environ))
 
 
 class OpenAI:
@@ -83,8 +96,8 @@ class OpenAI:
         """Nothing is kept open between requests."""
 
     def _first_form(self) -> Form | Failure:
-        if self.endpoint.base == OWN_BASE and not self.endpoint.key:
-            return failure("auth", f"no key for {OWN_BASE}: set {KEY_VARIABLE}")
+        if self.endpoint.key_name and not self.endpoint.key:
+            return failure("auth", f"no key for {self.endpoint.base}: set {self.endpoint.key_name}")
         if self._form is None:
             held = recall(self._file, self.endpoint.base, self.endpoint.name)
             form = self.endpoint.start() or held or Form()
@@ -157,7 +170,7 @@ class OpenAI:
 
     def _reply(self, whole: Assembly, prompt: Prompt, form: Form) -> Reply | Failure:
         message = dict(whole.message)
-        called = named(whole.calls(), prompt)
+        called = with_ids(whole.calls(), prompt)
         if called:
             message["tool_calls"] = called
         calls, spoken = calls_of(message, form.mode, prompt)

@@ -38,6 +38,12 @@ class Table:
     entries: Mapping[str, Facts] = field(default_factory=dict)
 
 
+def tables(env: Mapping[str, str] | None = None) -> tuple[tuple[str, Table], ...]:
+    """The user's own prices, where there are any, and the shipped ones: (whose, table)."""
+    own = _users(env)
+    return ((("your", own),) if own.entries else ()) + (("shipped", shipped()),)
+
+
 def facts_of(text: str, env: Mapping[str, str] | None = None) -> Facts:
     """What is known of the model of this string: the user's entry, else the shipped one, else nothing.
 
@@ -92,7 +98,7 @@ class _Reader(Fields):
         keys = self.mapping(root, "prices", ("schema", "as-of", "models"))
         if "schema" in keys and keys["schema"].value != "1":
             raise self.refuse("not prices of schema 1", "write schema: 1", keys["schema"].line)
-        as_of = self.parsed(keys["as-of"], "as-of", date.fromisoformat) if "as-of" in keys else None
+        as_of = self.day(keys["as-of"], "as-of") if "as-of" in keys else None
         entries = self.any_mapping(keys["models"], "models") if "models" in keys else {}
         return Table(as_of, {name: self.facts(node, name) for name, node in entries.items()})
 
@@ -102,6 +108,8 @@ class _Reader(Fields):
         for key in ("images", "thinking"):
             if key in keys:
                 given[key] = self.one_of(keys[key], key, ("yes", "no")) == "yes"
+        if "checked" in keys:
+            given["checked"] = self.day(keys["checked"], "checked")
         return Facts(price=self.price(keys, node, name), **given)
 
     def price(self, keys: Mapping[str, Node], node: Node, name: str) -> Price:
@@ -112,6 +120,12 @@ class _Reader(Fields):
         over = self.whole(keys["over"], "over", 1) if "over" in keys else None
         times = self.money(keys["times"], "times") if "times" in keys else Decimal(1)
         return Price(over=over, times=max(times, Decimal(1)), **rates)
+
+    def day(self, node: Node, what: str) -> date:
+        try:
+            return date.fromisoformat(self.text(node, what))
+        except ValueError as error:
+            raise self.refuse(f"{what} must be a day, not {node.value!r}", "write YYYY-MM-DD", node.line) from error
 
     def money(self, node: Node, what: str) -> Decimal:
         try:

@@ -1,36 +1,24 @@
-"""Which model a string means, and how it is opened: a table of forms, each with the module that knows the rest.
+"""Which model a string means, and how it is opened: each scheme has a module that knows the rest.
 
 Who may name what (flag, environment, project, skill, user) is judged in `choice`; here one string is read.
 """
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from harness.errors import HarnessError, nearest
 from harness.models import Model, ModelRef, Opening, agent
 from harness.skills import Skill
 
-
-class Form(NamedTuple):
-    """How a scheme is written, its module below `harness.models`, which has `opened`, and what reads a name there."""
-
-    shown: str
-    module: str
-    reader: str = "named"
-
-
-FORMS: dict[str, Form] = {
-    "anthropic": Form("anthropic:NAME", "anthropic"),
-    "openai": Form("openai:NAME[@BASE_URL]", "outside", "openai"),
-    "ollama": Form("ollama:NAME[@BASE_URL]", "outside", "ollama"),
-    "exec": Form("exec:COMMAND", "outside", "program"),
-    "scripted": Form("scripted:FILE", "scripted"),
-    "local": Form("local:NAME", "local"),
-    "none": Form("none", "none"),
-}
+FORMS = {
+    "anthropic": "anthropic:NAME", "openai": "openai:NAME[@BASE_URL]", "ollama": "ollama:NAME[@BASE_URL]",
+    "exec": "exec:COMMAND", "scripted": "scripted:FILE", "local": "local:NAME", "none": "none",
+}  # fmt: skip
+"""How each scheme is written. Its module below `harness.models` is called like it, and has `named` and `opened`."""
 
 
 def resolve(text: str, *, source: str, skill: Skill | None = None) -> ModelRef:
@@ -40,7 +28,7 @@ def resolve(text: str, *, source: str, skill: Skill | None = None) -> ModelRef:
         return agent.named(source)
     if scheme not in FORMS:
         raise _unknown(text, source)
-    found: ModelRef = getattr(_module(scheme), FORMS[scheme].reader)(name, source, skill)
+    found: ModelRef = _module(scheme).named(name, source, skill)
     return found
 
 
@@ -53,7 +41,7 @@ def open_model(ref: ModelRef, how: Opening) -> Model:
 
 
 def _module(scheme: str) -> Any:
-    return import_module(f"harness.models.{FORMS[scheme].module}")
+    return import_module(f"harness.models.{scheme}")
 
 
 def _unknown(text: str, source: str) -> HarnessError:
@@ -61,16 +49,33 @@ def _unknown(text: str, source: str) -> HarnessError:
     scheme, colon, name = text.partition(":")
     guess = _guess(text, scheme, colon, name)
     what = f"unknown model scheme {scheme!r} in {text!r}" if colon else f"the model {text!r} has no scheme"
-    fix = f"write {guess}" if guess else f"write one of {', '.join(form.shown for form in FORMS.values())}"
+    fix = f"write {guess}" if guess else f"write one of {', '.join(FORMS.values())}"
     return HarnessError(f"{what}{f'; nearest: {guess}' if guess else ''}", fix, source)
 
 
 def _guess(text: str, scheme: str, colon: str, name: str) -> str:
+    """The nearest string: of a file, of a known name, of a scheme; empty where none is near."""
     close = nearest(scheme, [form for form in FORMS if form != "exec"])  # nobody runs a program for a typo
     if not colon and (Path(text).suffix in (".yaml", ".yml") or Path(text).is_file()):
         return f"scripted:{text}"
-    if not colon and text.startswith("claude-"):
-        return f"anthropic:{text}"
-    if close and colon and close[0] != "none":
-        return f"{close[0]}:{name}"
-    return FORMS[close[0]].shown if close else ""
+    if colon and re.fullmatch(r"[0-9.]+[bm](-\S+)?|latest", name):
+        return f"ollama:{text}"
+    found = "" if colon else _known(text)
+    if found or not close:
+        return found
+    return f"{close[0]}:{name}" if colon and close[0] != "none" else FORMS[close[0]]
+
+
+def _known(text: str) -> str:
+    """The string of a name that is known here, or close to one."""
+    from harness.models import anthropic, fetching, weights
+
+    own = {name: f"local:{name}" for name in (*fetching.KNOWN, *weights.installed())}
+    names = own | {name.removeprefix("claude-"): f"anthropic:{name}" for name in anthropic.NAMES}
+    short = text.removeprefix("claude-")
+    if short in names:
+        return names[short]
+    found = [name for name in names if len(short) > 3 and short in name] or nearest(short, names)
+    if found:
+        return names[found[0]]
+    return f"anthropic:{text}" if text.startswith("claude-") else f"openai:{text}" if text.startswith("gpt-") else ""
