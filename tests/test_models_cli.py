@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 from tests.command import clean_env, events, harness, home_of, newest, start, waits
 from tests.fake_anthropic import KEY, Answer, FakeAnthropic, fails, finishes, text
+from tests.fake_openai import FakeOpenAI, Play
 from tests.run_files import calls, finish, make_project, script
 
 HAIKU = "anthropic:claude-haiku-5-5"
@@ -115,6 +117,59 @@ def test_case_17_a_request_that_a_kill_cut_off_stays_paid_for(project: Path) -> 
     run = newest(project)
     reserved = events(run, "model.start")[0]["data"]["usd"]
     assert events(run)[-1]["data"]["spent"]["nanos"] == round(reserved * 1e9) + 20_000
+
+
+def test_case_1_the_only_model_of_an_ollama_is_taken_and_several_are_listed(project: Path) -> None:
+    with FakeOpenAI([Play("found"), Play("found")], kind="ollama").serving() as fake:
+        env = {"OLLAMA_HOST": f"127.0.0.1:{fake.port}"}
+        done = harness("run", "work", "x", cwd=project, **env)
+        assert (done.returncode, done.stdout) == (0, "found\n"), done.stderr
+        assert done.stderr.splitlines().count("model: ollama:m (auto: ollama: m)") == 1
+        fake.models = ["a", "b"]
+        several = harness("run", "work", "x", cwd=project, **env)
+        assert several.returncode == 4 and "ollama: a, b" in several.stderr
+        fake.loaded = ["b"]
+        listed = json.loads(harness("models", "--json", cwd=project, **env).stdout)
+        assert listed["automatic"] == {"model": "ollama:b", "why": "anthropic: no credential; ollama: b"}
+
+
+def test_case_1_without_anything_the_ways_are_listed_and_nobody_far_is_asked(project: Path) -> None:
+    """Whoever is asked off this machine is asked through the proxy, which is watched."""
+    with FakeOpenAI([]).serving() as proxy:
+        root = proxy.base.removesuffix("/v1")
+        env = {"HTTP_PROXY": root, "HTTPS_PROXY": root, "ALL_PROXY": root, "OLLAMA_HOST": "127.0.0.1:1"}
+        done = harness("run", "work", "x", cwd=project, OPENAI_API_KEY=KEY, **env)
+    assert (done.returncode, done.stdout, proxy.requests) == (4, "", [])
+    for way in ("ANTHROPIC_API_KEY", "-m openai:NAME (OPENAI_API_KEY is set", "-m ollama:", "-m exec:", "-m local:",
+                "--agent"):  # fmt: skip
+        assert way in done.stderr
+    assert KEY not in done.stderr and not list(project.glob(".harness/runs/2*"))
+
+
+def test_the_models_of_the_roles_with_their_prices_and_their_age(project: Path) -> None:
+    (home_of(project) / ".config/harness/config.yaml").write_text(f"models: {{strong: '{HAIKU}', cheap: none}}\n")
+    (home_of(project) / ".config/harness/prices.yaml").write_text(
+        "as-of: 2026-01-02\nmodels: {'openai:x': {in: 1, out: 2, checked: 2026-01-01}}\n"
+    )
+    env = {"OLLAMA_HOST": "127.0.0.1:1", "ANTHROPIC_API_KEY": KEY}
+    table = harness("models", cwd=project, **env)
+    assert table.returncode == 0, table.stderr
+    strong, cheap = table.stdout.splitlines()[1:3]
+    assert strong.split()[:3] == ["strong", HAIKU, "0.10/0.50"] and strong.endswith("config.yaml:1")
+    assert cheap.split()[:3] == ["cheap", "none", "free"]
+    assert f"automatic: {HAIKU} (anthropic: ANTHROPIC_API_KEY)" in table.stdout and KEY not in table.stdout
+    found = json.loads(harness("models", "--json", cwd=project, **env).stdout)["prices"]
+    assert [(one["of"], one["as-of"]) for one in found] == [("your", "2026-01-02"), ("shipped", "2026-11-28")]
+    assert found[0]["models"][0] == {
+        "model": "openai:x", "in": "1", "out": "2", "write": "1", "write_1h": "1", "read": "1", "checked": "2026-01-01",
+    }  # fmt: skip
+    assert found[0]["days"] > found[1]["days"]
+
+
+def test_a_role_that_may_not_be_named_so_is_shown_as_that(project: Path) -> None:
+    (project / ".harness/config.yaml").write_text("models: {cheap: 'exec:x'}\n")
+    rows = json.loads(harness("models", "--json", cwd=project, OLLAMA_HOST="127.0.0.1:1").stdout)["roles"]
+    assert [row["model"] for row in rows] == ["unusable", "unusable"] and "it starts a program" in rows[1]["from"]
 
 
 def test_case_16_an_unknown_price_is_shown_as_that(project: Path) -> None:

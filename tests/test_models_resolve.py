@@ -14,7 +14,7 @@ from harness.models.resolve import FORMS, open_model, resolve
 from harness.models.scripted import Scripted
 from harness.skills import Root, Skill
 
-ALL = ", ".join(form.shown for form in FORMS.values())
+ALL = ", ".join(FORMS.values())
 
 
 def skill(pipeline: str | None = None) -> Skill:
@@ -43,6 +43,17 @@ def test_strings_that_mean_something() -> None:
          "write anthropic:claude-haiku-5-5"),
         ("antropic:x", "unknown model scheme 'antropic' in 'antropic:x'; nearest: anthropic:x", "write anthropic:x"),
         ("anthropic:", "anthropic: names no model: ''", "write anthropic:claude-haiku-5-5"),
+        ("sonnet", "the model 'sonnet' has no scheme; nearest: anthropic:claude-sonnet-5-5",
+         "write anthropic:claude-sonnet-5-5"),
+        ("haiku-5-5", "the model 'haiku-5-5' has no scheme; nearest: anthropic:claude-haiku-5-5",
+         "write anthropic:claude-haiku-5-5"),
+        ("opsu-5-5", "the model 'opsu-5-5' has no scheme; nearest: anthropic:claude-opus-5-5",
+         "write anthropic:claude-opus-5-5"),
+        ("smollm2-135m", "the model 'smollm2-135m' has no scheme; nearest: local:smollm2-135m",
+         "write local:smollm2-135m"),
+        ("llama3:8b", "unknown model scheme 'llama3' in 'llama3:8b'; nearest: ollama:llama3:8b",
+         "write ollama:llama3:8b"),
+        ("gpt-9", "the model 'gpt-9' has no scheme; nearest: openai:gpt-9", "write openai:gpt-9"),
         ("gpt", "the model 'gpt' has no scheme", f"write one of {ALL}"),
         ("exotic:gpt", "unknown model scheme 'exotic' in 'exotic:gpt'", f"write one of {ALL}"),
         ("none:x", "none takes no name: 'none:x'", "write none"),

