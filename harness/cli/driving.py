@@ -60,6 +60,7 @@ class Driver:
         world.parallel = int(self.at.config.value("parallel"))
         world.tool_timeout = float(self.at.config.value("tool_timeout"))
         world.allow_fs = tuple(self.at.config.value("runs.allow_fs"))
+        world.context = int(self.at.config.value("models.context"))
         world.guard = make_guard(self.at, self.sandbox)
         world.seals = state_folder() / "logs"
         world.tools_path = tuple(str(p) for p in self.at.config.value("tools.path"))

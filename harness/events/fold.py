@@ -84,6 +84,7 @@ def _model_start(state: State, data: dict[str, Any], _: int) -> None:
 
 def _model_reply(state: State, data: dict[str, Any], _: int) -> None:
     settle_request(state, data)
+    state.renewed = False
     state.turn = data["turn"]
     state.spent.turns += 1
     state.progress, state.verdict = False, None if state.question is None else state.verdict
@@ -249,13 +250,19 @@ def _run_end(state: State, data: dict[str, Any], _: int) -> None:
     state.since_end = state.next_op
 
 
+def _context(state: State, data: dict[str, Any], _: int) -> None:
+    state.context = data["n"]
+    state.model = data.get("model", state.model)
+    state.renewed = data["why"] in ("refused", "overflow")
+
+
 def _nothing(state: State, data: dict[str, Any], _: int) -> None:
-    """A report, or a change that only the composed messages follow."""
+    """A report."""
 
 
 _APPLY: dict[str, Callable[[State, dict[str, Any], int], None]] = {
     "run.start": _run_start, "user.say": _user_say, "note": _note, "model.start": _model_start,
     "model.reply": _model_reply, "model.fail": _model_fail, "decide": _decide, "tool.start": _tool_start,
     "tool.end": _tool_end, "verify": _verify, "park": _park, "resume": _resume, "amend": amend,
-    "run.end": _run_end, "context": _nothing, "secret.leak": _nothing,
+    "run.end": _run_end, "context": _context, "secret.leak": _nothing,
 }  # fmt: skip

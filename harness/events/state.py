@@ -116,10 +116,11 @@ class State:
     """The fold of a run's events. `start` is the data of `run.start`; `status` is new, open, parked or ended.
 
     `request` is the newest `model.start` with all its fields; `reserved` is the same while it has no result. `boot`
-    is the host and boot of the newest process. `barred` are tools with an outcome that stays unknown.
-    `inherited` is what the lines used that a fork took over. `settings` are arguments that take the place of what a
-    stage binds: STAGE.PARAM → text, or a list of texts. `since_resume` is the first operation that was decided since
-    the newest resume or amendment, `since_end` since the newest end or amendment.
+    is the host and boot of the newest process. `context` is the number of the present context; `renewed` says that it
+    was opened because a request was refused, and that no reply came since. `barred` are tools with an outcome that
+    stays unknown. `inherited` is what the lines used that a fork took over. `settings` are arguments that take the
+    place of what a stage binds: STAGE.PARAM → text, or a list of texts. `since_resume` is the first operation that was
+    decided since the newest resume or amendment, `since_end` since the newest end or amendment.
     """
 
     status: str = "new"
@@ -158,6 +159,7 @@ class State:
     reserved: dict[str, Any] | None = None
     model: str = ""
     context: int = 0
+    renewed: bool = False
     denied: dict[Slot, str] = field(default_factory=dict)
     boot: str = ""
     barred: set[str] = field(default_factory=set)

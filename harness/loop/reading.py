@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fnmatch
 import hashlib
+import json
 import os
 import re
 import stat
@@ -12,27 +13,31 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from harness.events.log import follow
 from harness.events.state import Operation
 from harness.loop.result import result_digest
 from harness.loop.run import Run
 from harness.policy.decide import Request
+from harness.prompt.compile import own_words
 
 MAX_BYTES = 8 * 1024 * 1024
 MAX_LINKS = 40
 HIDDEN = (".env", ".env.*", ".netrc", "*.key", "id_rsa", "id_ed25519", "id_ecdsa")
 SHOWN_ANYWAY = (".env.example", ".env.sample")
-_OPERATION = re.compile(r"op:(\d+)(/err)?")
+_OPERATION = re.compile(r"op:(\d{1,9})(/err)?")
+_TURN = re.compile(r"turn:(\d{1,9})")
 _LINES = re.compile(r"(\d+)-(\d+)|-(\d+)|(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a path leads: a root and the path below it, or an operation's output."""
+    """Where a path leads: a root and the path below it, an operation's output, or the model's own words of a turn."""
 
     root: Path | None
     path: str
     op: int = 0
     err: bool = False
+    turn: int = 0
 
 
 def target_of(run: Run, path: str) -> Target | str:
@@ -41,6 +46,8 @@ def target_of(run: Run, path: str) -> Target | str:
         return "no path"
     if found := _OPERATION.fullmatch(path):
         return Target(None, path, int(found[1]), bool(found[2]))
+    if found := _TURN.fullmatch(path):
+        return Target(None, path, turn=int(found[1]))
     prefix, colon, rest = path.partition(":")
     roots = {"skill": run.toolset.folder, "run": run.folder}
     if colon and prefix in roots:
@@ -171,11 +178,26 @@ def _file(root: Path, path: str) -> tuple[bytes, int]:
 
 
 def _operation_output(run: Run, where: Target) -> tuple[bytes, int]:
+    if where.turn:
+        return _own_words(run, where.turn), 0
     op = run.state.ops.get(where.op)
     if op is None or op.result is None:
         raise OSError(errno.ENOENT, f"there is no output of operation {where.op}")
     value = op.result.get("err" if where.err else "out", "")
     return (value.encode() if isinstance(value, str) else run.log.read_blob(value)), 0
+
+
+def _own_words(run: Run, turn: int) -> bytes:
+    """What the model said in a turn, as the journal has it."""
+    for event in reversed(follow(run.folder)):
+        if event["kind"] == "model.reply" and event["data"]["turn"] == turn:
+            content, calls = (_plain(run, event["data"][key]) for key in ("content", "calls"))
+            return own_words(content, calls, run.text).encode("utf-8", "replace")
+    raise OSError(errno.ENOENT, f"there is no turn {turn}")
+
+
+def _plain(run: Run, value: Any) -> Any:
+    return json.loads(run.text(value)) if isinstance(value, dict) and "blob" in value else value
 
 
 def select(raw: bytes, lines: object) -> bytes:

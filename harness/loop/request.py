@@ -10,6 +10,7 @@ from typing import Any
 from harness.events.line import to_json
 from harness.events.log import INLINE, INLINE_LARGE
 from harness.loop import threads
+from harness.loop.context import compose, second_try, tokens
 from harness.loop.ending import end, park
 from harness.loop.run import Run, Stop
 from harness.models import Call, Failure, Prompt, Reply, Usage
@@ -27,8 +28,11 @@ CUT = {"refusal": ("DENIED", 1), "length": ("FAILED", 1), "overflow": ("OVER_BUD
 
 def ask_model(run: Run) -> Stop | None:
     """Compose, ask, journal the reply. None when there are calls to act on, or an empty reply to answer."""
-    assert run.transcript is not None and run.model is not None
-    prompt = replace(run.transcript.prompt(run.state), deadline=_deadline(run))
+    assert run.model is not None
+    composed = compose(run)
+    if isinstance(composed, Stop):
+        return composed
+    prompt = replace(composed, deadline=_deadline(run))
     scheme = run.model.ref.scheme
     if scheme not in CALLERS:
         _journal_request(run, prompt)
@@ -56,7 +60,7 @@ def _journal_request(run: Run, prompt: Prompt) -> None:
         "model": run.model.ref.text if run.model else "", "context": prompt.context,
         "parts": [[part.id, part.sha, part.bytes] for part in prompt.parts],
         "prefix": prefix_digest(prompt)[:12], "body": prompt.body[:12], "bytes": prompt.bytes,
-        "estimate": -(-prompt.bytes // 3), "max_tokens": prompt.max_tokens, "usd": 0,
+        "estimate": tokens(prompt), "max_tokens": prompt.max_tokens, "usd": 0,
     }  # fmt: skip
     changed = {key: value for key, value in fields.items() if run.last_request.get(key, ...) != value}
     run.last_request = fields
@@ -137,6 +141,8 @@ def _failed(run: Run, failure: Failure, prompt: Prompt) -> Stop | None:
     run.append("model.fail", data | {"message": run.log.fit(failure.message)})
     if failure.reason == "cancelled":
         return None  # the loop sees the interruption, or the end of the time, itself
+    if second_try(run, failure.reason, prompt):
+        return None
     if failure.exit_code == 75:
         return park(run, "waiting", [], f"the model is not available; later: harness resume {run.name}")
     stop = {1: "failed", 6: "budget", 8: "no-progress"}.get(failure.exit_code, "error")

@@ -87,7 +87,7 @@ class World:
 
     `ask` is None where nobody can be asked, `guard` where nothing is confined, `seals` (the folder of the journals'
     digests) where none are kept. `cancelled` hears the level of a stop that came from another process. `allow_fs` are
-    types of FUSE file systems that the person lets runs live on.
+    types of FUSE file systems that the person lets runs live on. `context` is how many tokens a request may grow to.
     """
 
     io: IO
@@ -108,6 +108,7 @@ class World:
     seals: Path | None = None
     runs_dir: Path = field(default=Path(".harness/runs"))
     allow_fs: tuple[str, ...] = ()
+    context: int = 120_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +143,7 @@ class Run:
         self.transcript: Transcript | None = None
         self.model: Model | None = None
         self.last_request: dict[str, Any] = {}
+        self.anew = False
         self.begin_child: Callable[[Run, Operation, Mapping[str, Any]], ChildEnd] | None = None
         self.barred_above: Callable[[str], bool] = lambda tool: False
         self.stage_needs: Callable[[Operation], tuple[int, ...]] = lambda op: ()

@@ -72,7 +72,7 @@ class Scripted:
     def _spent(self, prompt: Prompt) -> dict[int, int]:
         """How often each entry was given already."""
         if self._replies.match:
-            return _matched(self._replies.entries, prompt.turns)
+            return _matched(self._replies.entries, (*prompt.earlier, *prompt.turns))
         return _in_order(self._replies.entries, prompt.turn - 1 + prompt.failed)
 
     def _next(self, prompt: Prompt, used: dict[int, int]) -> Entry | str:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from hashlib import sha256
+from typing import Any
 
 from harness.models import Offer, Part
 from harness.prompt.observation import clean, neutral
@@ -99,6 +101,16 @@ def task(frame: Frame, goal: str, inputs: Mapping[str, object]) -> str:
     if frame.limits:
         lines.append(f"limits: {frame.limits}")
     return task_block("\n".join(lines), frame.mark)
+
+
+def limits_text(budget: Mapping[str, Any]) -> str:
+    """The limits as people read them: `20 turns, 40 calls, $0.50, 15 min`."""
+    found = [f"{budget[key]} {key}" for key in ("turns", "calls") if key in budget]
+    if budget.get("usd") not in (None, "none"):
+        found.append(f"${Decimal(str(budget['usd'])):.2f}")
+    if "seconds" in budget:
+        found.append(f"{budget['seconds']:g} s")
+    return ", ".join(found)
 
 
 def _value(value: object) -> str:

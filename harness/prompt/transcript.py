@@ -7,18 +7,22 @@ held is composed anew at its `model.start`, from the state as it was then.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
 from harness.events.state import Operation, State
 from harness.models import Ended, Offer, Prompt, Replied, Result, Results, Said, Turn
 from harness.models.body import Growing
+from harness.prompt.compile import RECENT, Compiled, Past, Story, View, compiled, own_words
 from harness.prompt.observation import error_class, neutral, output
 from harness.prompt.results import Call, answers, said
 from harness.prompt.texts import CONTINUE, Frame, Release, changes, marked, parts, system, task, task_block
 from harness.prompt.texts import state as state_text
 
+FIRST_RATE = 3
+"""Bytes that are counted as one token before a provider has told its own count."""
 _UNANSWERED = frozenset({"script_mismatch", "cancelled"})
 """Reasons of failed requests that no answer brought: they do not count as one."""
 
@@ -26,13 +30,22 @@ _UNANSWERED = frozenset({"script_mismatch", "cancelled"})
 class Transcript:
     """The turns so far, and what the next user turn will hold.
 
-    `release` says what may be called in a state; it must depend on the state alone. `blob` reads a blob reference
-    to its text.
+    `release` says what may be called in a state, `fresh` which operations' results stand in it; both must depend on
+    the state alone. `blob` reads a blob reference to its text.
     """
 
-    def __init__(self, frame: Frame, release: Callable[[State], Release], blob: Callable[[object], str]) -> None:
-        self.frame, self.release, self.blob = frame, release, blob
+    def __init__(
+        self, frame: Frame, release: Callable[[State], Release], blob: Callable[[object], str],
+        fresh: Callable[[State], Collection[int]],
+    ) -> None:  # fmt: skip
+        self.frame, self.release, self.blob, self.fresh = frame, release, blob, fresh
         self.turns: list[Turn] = []
+        self.earlier: list[Replied] = []
+        self._opening: tuple[str, ...] = ()
+        self._said: list[tuple[Any, int]] = []
+        self._judged: Mapping[str, Any] | None = None
+        self._past: list[Past] = []
+        self._own: deque[tuple[int, str]] = deque(maxlen=RECENT)
         self._system = system(frame)
         self._body = Growing(self._system)
         self._told: Release | None = None
@@ -64,7 +77,9 @@ class Transcript:
         elif kind == "user.say":
             self._say(data, state)
         elif kind == "verify":
-            self._verify = data
+            self._verify = self._judged = data
+        elif kind == "context":
+            self._begin_anew(self.compiled(state, data["limit"], data["n"]), state)
 
     def prompt(self, state: State) -> Prompt:
         """What a request in this state holds. Raises ValueError while a call of the newest reply is open."""
@@ -73,6 +88,7 @@ class Transcript:
         self._composed = (state.seq, release, pending)
         turns = (*self.turns, pending) if pending is not None else tuple(self.turns)
         first = turns[0].texts if isinstance(turns[0], Said) else ()
+        first = (first[0], "\n".join(first[1:])) if self._opening else first
         made = Prompt(
             system=self._system,
             turns=turns,
@@ -81,12 +97,44 @@ class Transcript:
             turn=self._replies + 1,
             failed=self._failed,
             ended=self._results(state),
+            earlier=tuple(self.earlier),
             context=state.context,
             mark=self.frame.mark,
             parts=parts(self._system, first),
         )
         size, digest = self._body.measured(self.turns, pending)
         return replace(made, bytes=size, body=digest)
+
+    def compiled(self, state: State, limit: int, n: int) -> Compiled:
+        """The first turn of context `n`, whose first request may hold `limit` tokens. Changes nothing.
+
+        Raises ValueError while a call of the newest reply is open.
+        """
+        if any(not state.ops[call.op].closed for call in self._calls):
+            raise ValueError("a call of the newest reply is open")
+        story = Story(tuple(self._said), self._judged, tuple(self._past), dict(self._own), tuple(self._notes))
+        view = View(self.frame, state, story, self.release(state), self.fresh(state), self.blob, n)
+        empty, _ = Growing(self._system).measured([], Said(()))
+        return compiled(view, limit * FIRST_RATE, empty)
+
+    @property
+    def has_replies(self) -> bool:
+        """Whether this context holds a reply: the beginning of a context alone has nothing to lose."""
+        return any(isinstance(turn, Replied) for turn in self.turns)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the newest reply asked to be sent again as it is."""
+        return self._paused
+
+    def _begin_anew(self, first: Compiled, state: State) -> None:
+        """Leave the turns behind; the opening of the new context stands for them."""
+        self._ended.update(self._closed(state))
+        self.earlier += [turn for turn in self.turns if isinstance(turn, Replied)]
+        self.turns, self._body, self._composed = [], Growing(self._system), None
+        self._opening, self._told = first.texts, self.release(state)
+        self._calls, self._verify, self._paused = (), None, False
+        self._notes, self._words = [], []
 
     def _reply(self, data: Mapping[str, Any], state: State) -> None:
         if data.get("provider"):  # the caller is the model: no request went out, yet the turns are the same
@@ -97,12 +145,22 @@ class Transcript:
         self._paused = data.get("stop") == "pause"
         self._replies += 1
         self._verify = None
+        self._remember(data["turn"], named)
+
+    def _remember(self, turn: int, calls: list[Mapping[str, Any]]) -> None:
+        """What a later context needs to know of the newest reply."""
+        newest = self.turns[-1]
+        assert isinstance(newest, Replied)
+        words = own_words(newest.content, calls, self.blob)
+        self._own.append((turn, words))
+        self._past.append(Past(turn, tuple(call["op"] for call in calls), len(words.encode("utf-8", "replace"))))
 
     def _plain(self, value: Any) -> Any:
         return json.loads(self.blob(value)) if isinstance(value, Mapping) else value
 
     def _say(self, data: Mapping[str, Any], state: State) -> None:
         asked = state.open_ops.get(data.get("answers") or 0)
+        self._said.append((data["text"], asked.n if asked is not None and asked.verb == "ask" else 0))
         if asked is None or asked.verb != "ask":  # the answer to an `ask` is the result of that call
             self._words.append(said(data["text"], self.blob))
 
@@ -131,6 +189,8 @@ class Transcript:
         return None
 
     def _first(self, state: State, release: Release) -> tuple[str, ...]:
+        if self._opening:
+            return (*self._opening, *self._news(release), *self._blocks())
         start = state.start
         goal = said(start.get("goal") or "", self.blob)
         notes = [marked(neutral(note, self.frame.mark), self.frame.mark) for note in self._notes]

@@ -8,7 +8,6 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +17,16 @@ from harness.events import seal
 from harness.events.amend import is_seam
 from harness.events.line import to_json
 from harness.events.log import INLINE, INLINE_LARGE, Log, create, open_log
+from harness.events.state import State
 from harness.executor import has_begun
-from harness.graph.fresh import unmet
+from harness.graph.fresh import is_fresh, unmet
 from harness.loop import inbox
 from harness.loop.act import is_harmless
 from harness.loop.run import Run, Toolset, World
 from harness.models import ModelRef, Offer
 from harness.policy.decide import Rules
 from harness.prompt import Frame, Release, Transcript
+from harness.prompt.texts import limits_text
 from harness.runs.facts import git_state, machine
 from harness.runs.owning import refuse_redacted
 from harness.runs.where import check_place
@@ -227,16 +228,23 @@ def refuse_changes(changes: list[dict[str, str]], run: str) -> None:
     )
 
 
-def transcript_of(run: Run, resolved: Resolved, body: str, limits: str, can_ask: bool) -> Transcript:
+def transcript_of(run: Run, resolved: Resolved, body: str, can_ask: bool) -> Transcript:
     """What the model of this run sees, composed from its journal."""
     kit = run.toolset
     catalogue = {name: _offer(resolved, name) for name in kit.available}
     frame = Frame(
         skill=resolved.skill.name, body=body, files=_other_files(resolved.skill.folder), catalogue=catalogue,
-        requires=kit.requires, checks=tuple(words[0] for words in kit.verify), limits=limits,
-        mark=run.state.start["model"]["mark"], can_ask=can_ask, workers=kit.workers,
+        requires=kit.requires, checks=tuple(words[0] for words in kit.verify),
+        limits=limits_text(run.state.start.get("budget") or {}), mark=run.state.start["model"]["mark"],
+        can_ask=can_ask, workers=kit.workers,
     )  # fmt: skip
-    return Transcript(frame, lambda state: _release(run, state), run.text)
+    return Transcript(frame, lambda state: _release(run, state), run.text, lambda state: _fresh(run, state))
+
+
+def _fresh(run: Run, state: State) -> frozenset[int]:
+    """The operations whose results stand, as far as the journal knows."""
+    ground = run.settled_ground(state)
+    return frozenset(receipt.op for receipt in state.slots.values() if is_fresh(ground, receipt))
 
 
 def _release(run: Run, state: Any) -> Release:
@@ -258,16 +266,6 @@ def needs_text(kit: Toolset, name: str) -> str:
     plain = [n.text() for n in needs if n.kind != "once"]
     once = [n.text() for n in needs if n.kind == "once"]
     return " ".join([*plain, *(["|", *once] if once else [])])
-
-
-def limits_text(budget: Mapping[str, Any]) -> str:
-    """The limits as people read them: `20 turns, 40 calls, $0.50, 15 min`."""
-    found = [f"{budget[key]} {key}" for key in ("turns", "calls") if key in budget]
-    if budget.get("usd") not in (None, "none"):
-        found.append(f"${Decimal(str(budget['usd'])):.2f}")
-    if "seconds" in budget:
-        found.append(f"{budget['seconds']:g} s")
-    return ", ".join(found)
 
 
 def _offer(resolved: Resolved, name: str) -> Offer:

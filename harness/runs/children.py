@@ -18,7 +18,7 @@ from harness.loop.turn import drive
 from harness.models import Model, ModelRef
 from harness.models.agent import NAME as AGENT
 from harness.policy.budget import narrowed
-from harness.runs.begin import Order, begin, letters, limits_text, pins, reopen, transcript_of
+from harness.runs.begin import Order, begin, letters, pins, reopen, transcript_of
 from harness.runs.kit import file_pin, pipeline_kit, skill_kit, skill_places, tool_pins
 from harness.runs.owning import due_at
 from harness.runs.peek import read_state
@@ -109,7 +109,7 @@ class Family:
         try:
             body = substitute(worker.body, "(goal, see task)", {k: f"(input {k}, see task)" for k in values})
             model = self.open_model(self.ref, worker)
-            run.attach(transcript_of(run, resolved, body, limits_text(order.budget), can_ask=True), model)
+            run.attach(transcript_of(run, resolved, body, can_ask=True), model)
             return ended(run, drive(run))
         finally:
             run.log.close()

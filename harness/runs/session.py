@@ -23,12 +23,12 @@ from harness.models.agent import FLAG, NAME
 from harness.models.resolve import open_model
 from harness.models.resolve import resolve as resolve_model
 from harness.policy.budget import merged, parse_budget
+from harness.prompt.texts import limits_text
 from harness.runs import sets
 from harness.runs.begin import (
     Order,
     begin,
     changed_pins,
-    limits_text,
     pins,
     refuse_changes,
     reopen,
@@ -120,7 +120,7 @@ def _skill_session(
     limits = limits_text(state.budget)
     goal = run.text(state.start.get("goal", ""))
     body = substitute(skill.body, goal, {k: tuple(v) if isinstance(v, list) else v for k, v in state.inputs.items()})
-    run.attach(transcript_of(run, resolved, body, limits, can_ask=True), model)
+    run.attach(transcript_of(run, resolved, body, can_ask=True), model)
     warnings = [f.text() for f in (*skill.findings, *resolved.findings) if f.severity == "warning"]
     return Session(run, "skill", limits, ref, skill, warnings=warnings)
 
@@ -237,6 +237,7 @@ def _resume_skill(
     model = open_for(catalog, ref, skill, _goal(folder, start), values, cwd)
     run = reopen(world, catalog.project, folder, kit, rules_of(kit, options), options.by, changes)
     session = _skill_session(run, catalog, resolved, ref, model, cwd)
+    run.anew = options.model == (NAME, FLAG) and run.state.turn > 0  # it may have lost its memory
     sets.write(run, wanted)
     for target, value in wanted.items() if ref.scheme != "none" else ():
         run.note("changed", f"a person set {target}={value}: call {target.partition('/')[0]} again.")
