@@ -23,17 +23,17 @@ GONE = (errno.EPIPE, errno.EIO, errno.EBADF)
 """A reader that went away, and a terminal that did."""
 
 
-def check_out(out_file: str | None) -> None:
+def check_out(out_file: str | None, flag: str = "-o") -> None:
     """Refuse a file that could not be written before anything runs. Raises HarnessError."""
     if out_file is None:
         return
     path, fix = real(out_file), "name a file in a folder you can write to"
     if not path.parent.is_dir():
-        raise HarnessError(f"-o {out_file}: there is no such folder", "make the folder, or name another file")
+        raise HarnessError(f"{flag} {out_file}: there is no such folder", "make the folder, or name another file")
     if path.exists() and not path.is_file():
-        raise HarnessError(f"-o {out_file} is no plain file: it would be replaced", fix)
+        raise HarnessError(f"{flag} {out_file} is no plain file: it would be replaced", fix)
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise HarnessError(f"-o {out_file}: its folder cannot be written", fix)
+        raise HarnessError(f"{flag} {out_file}: its folder cannot be written", fix)
 
 
 def real(out_file: str) -> Path:

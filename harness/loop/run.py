@@ -133,6 +133,14 @@ class Toolset:
         return [n for n in self.listed if n in self.workers or (n in self.tools and self.tools[n].broken is None)]
 
 
+def values_of(kit: Toolset, name: str, argv: tuple[str, ...]) -> Values:
+    """A canonical argv as comparable values."""
+    tool = kit.tools.get(name)
+    if tool is None:
+        return {"args": argv}
+    return as_texts(tool, parse(tool, argv)[0])
+
+
 class Run:
     """One open run: its journal, the state that follows from it, and what it may call."""
 
@@ -220,16 +228,9 @@ class Run:
             known = self._ground = (held, now, Ground(state, at, self.changed, self.values))
         return known[2]
 
-    def settled_ground(self, state: State) -> Ground:
-        """The same from the journal alone, so that a request can be composed again byte for byte."""
-        return Ground(state, state.at, values=self.values)
-
     def values(self, name: str, argv: tuple[str, ...]) -> Values:
         """A canonical argv as comparable values."""
-        tool = self.toolset.tools.get(name)
-        if tool is None:
-            return {"args": argv}
-        return as_texts(tool, parse(tool, argv)[0])
+        return values_of(self.toolset, name, argv)
 
     def changed(self, receipt: Receipt) -> str:
         """The first file that a receipt stands on and that is not as it was; empty when all are."""

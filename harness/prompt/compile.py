@@ -236,11 +236,12 @@ def own_words(content: Any, calls: Sequence[Mapping[str, Any]], plain: Callable[
 
     `plain` reads a value as an event holds it. This is what `read turn:N` gives.
     """
-    lines = [*_texts(content), *(_call_line(call, plain) for call in calls if not call.get("implicit"))]
+    lines = [*texts_of(content), *(_call_line(call, plain) for call in calls if not call.get("implicit"))]
     return "\n".join(line for line in lines if line.strip())
 
 
-def _texts(content: Any) -> Iterator[str]:
+def texts_of(content: Any) -> Iterator[str]:
+    """The texts among a provider's blocks, whatever its dialect."""
     for block in content if isinstance(content, list) else [content]:
         if isinstance(block, str):
             yield block

@@ -17,24 +17,18 @@ from harness.events import seal
 from harness.events.amend import is_seam
 from harness.events.line import to_json
 from harness.events.log import INLINE, INLINE_LARGE, Log, create, open_log
-from harness.events.state import State
 from harness.executor import has_begun
-from harness.graph.fresh import is_fresh, unmet
 from harness.loop import inbox
 from harness.loop.act import is_harmless
 from harness.loop.run import Run, Toolset, World
-from harness.models import ModelRef, Offer
+from harness.models import ModelRef
 from harness.policy.decide import Rules
-from harness.prompt import Frame, Release, Transcript
-from harness.prompt.texts import limits_text
 from harness.runs.facts import git_state, machine
 from harness.runs.owning import refuse_redacted
 from harness.runs.where import check_place
 from harness.skills import Resolved
-from harness.tools.arguments import usage
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
-MAX_FILES = 20
 PATIENCE, AGENT_PATIENCE = 1.0, 60.0
 """Seconds to try for a run's lock. The commands of an agent queue on it."""
 
@@ -226,65 +220,3 @@ def refuse_changes(changes: list[dict[str, str]], run: str) -> None:
     raise HarnessError(
         f"what this run began with has changed:\n  {lines}", f"put it back, or: harness resume {run} --accept-changes"
     )
-
-
-def transcript_of(run: Run, resolved: Resolved, body: str, can_ask: bool) -> Transcript:
-    """What the model of this run sees, composed from its journal."""
-    kit = run.toolset
-    catalogue = {name: _offer(resolved, name) for name in kit.available}
-    frame = Frame(
-        skill=resolved.skill.name, body=body, files=_other_files(resolved.skill.folder), catalogue=catalogue,
-        requires=kit.requires, checks=tuple(words[0] for words in kit.verify),
-        limits=limits_text(run.state.start.get("budget") or {}), mark=run.state.start["model"]["mark"],
-        can_ask=can_ask, workers=kit.workers,
-    )  # fmt: skip
-    return Transcript(frame, lambda state: _release(run, state), run.text, lambda state: _fresh(run, state))
-
-
-def _fresh(run: Run, state: State) -> frozenset[int]:
-    """The operations whose results stand, as far as the journal knows."""
-    ground = run.settled_ground(state)
-    return frozenset(receipt.op for receipt in state.slots.values() if is_fresh(ground, receipt))
-
-
-def _release(run: Run, state: Any) -> Release:
-    kit, ground = run.toolset, run.settled_ground(state)
-    open_now, waiting, stale = [], {}, {}
-    for name in kit.available:
-        missing = unmet(ground, kit.graph, name, None)
-        if missing:
-            waiting[name] = needs_text(kit, name)
-            stale[name] = missing[0].need
-        else:
-            open_now.append(name)
-    return Release(tuple(open_now), waiting, stale)
-
-
-def needs_text(kit: Toolset, name: str) -> str:
-    """A tool's needs as the dependency block writes them: `a b | c`."""
-    needs = kit.graph.needs(name)
-    plain = [n.text() for n in needs if n.kind != "once"]
-    once = [n.text() for n in needs if n.kind == "once"]
-    return " ".join([*plain, *(["|", *once] if once else [])])
-
-
-def _offer(resolved: Resolved, name: str) -> Offer:
-    tool = resolved.tools.get(name)
-    if tool is not None:
-        return Offer(name, usage(tool), tool.describe)
-    worker = resolved.workers[name]
-    return Offer(name, f"{name} GOAL", worker.description)
-
-
-def _other_files(folder: Path) -> tuple[tuple[str, int], ...]:
-    """Names and sizes of the skill's other files; evals are nobody's business."""
-    found = []
-    for path in sorted(folder.rglob("*")):
-        part = path.relative_to(folder)
-        hidden = any(p.startswith(".") or p == "__pycache__" for p in part.parts)
-        if hidden or part.parts[0] == "evals" or part.name in ("SKILL.md", "skill.md") or not path.is_file():
-            continue
-        found.append((part.as_posix(), path.stat().st_size))
-        if len(found) == MAX_FILES:
-            break
-    return tuple(found)

@@ -18,13 +18,13 @@ from harness.loop.turn import drive
 from harness.models import Model, ModelRef
 from harness.models.agent import NAME as AGENT
 from harness.policy.budget import narrowed
-from harness.runs.begin import Order, begin, letters, pins, reopen, transcript_of
+from harness.runs.begin import Order, begin, letters, pins, reopen
+from harness.runs.composing import transcript_of
 from harness.runs.kit import file_pin, pipeline_kit, skill_kit, skill_places, tool_pins
 from harness.runs.owning import due_at
 from harness.runs.peek import read_state
 from harness.runs.second import changed_since, is_set_otherwise, set_arguments, settings_below, take_over
 from harness.skills import Skill
-from harness.skills.body import substitute
 from harness.skills.check import resolve
 from harness.skills.discovery import Catalog
 from harness.tools import Tool
@@ -107,9 +107,8 @@ class Family:
         places = tuple(skill_places(self.catalog, worker))
         run.begin_child = Family(self.world, self.catalog, worker, places, self.ref, self.open_model).begin
         try:
-            body = substitute(worker.body, "(goal, see task)", {k: f"(input {k}, see task)" for k in values})
             model = self.open_model(self.ref, worker)
-            run.attach(transcript_of(run, resolved, body, can_ask=True), model)
+            run.attach(transcript_of(run, resolved), model)
             return ended(run, drive(run))
         finally:
             run.log.close()

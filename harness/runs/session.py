@@ -32,9 +32,9 @@ from harness.runs.begin import (
     pins,
     refuse_changes,
     reopen,
-    transcript_of,
 )  # fmt: skip
 from harness.runs.children import Family
+from harness.runs.composing import transcript_of
 from harness.runs.facts import moved_head
 from harness.runs.flags import Options, rules_of
 from harness.runs.kit import (
@@ -53,7 +53,6 @@ from harness.runs.peek import peek
 from harness.runs.sets import Within, inputs_in, within
 from harness.runs.speaker import is_handed_over, model_of, open_for, usable
 from harness.skills import Resolved, Skill
-from harness.skills.body import substitute
 from harness.skills.discovery import Catalog
 from harness.skills.names import find
 from harness.tools import Tool
@@ -118,9 +117,7 @@ def _skill_session(
     )  # fmt: skip
     run.begin_child = family.begin
     limits = limits_text(state.budget)
-    goal = run.text(state.start.get("goal", ""))
-    body = substitute(skill.body, goal, {k: tuple(v) if isinstance(v, list) else v for k, v in state.inputs.items()})
-    run.attach(transcript_of(run, resolved, body, can_ask=True), model)
+    run.attach(transcript_of(run, resolved), model)
     warnings = [f.text() for f in (*skill.findings, *resolved.findings) if f.severity == "warning"]
     return Session(run, "skill", limits, ref, skill, warnings=warnings)
 
