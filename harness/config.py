@@ -90,6 +90,7 @@ def fuse_types(value: Any) -> tuple[str, ...]:
 
 KEYS: dict[str, Key] = {
     "models.strong": Key(text, None, "set", "HARNESS_MODEL"),
+    "models.cheap": Key(text, None, "set"),
     "models.context": Key(whole(2_000, 10_000_000), 120_000, "no"),
     "output": Key(one_of("text", "json"), "text", "set", "HARNESS_OUTPUT"),
     "view": Key(one_of("auto", "plain"), "auto", "no"),

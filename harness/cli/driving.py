@@ -26,8 +26,8 @@ from harness.executor import Cancel
 from harness.loop.run import Stop, World
 from harness.runs.find import short_id
 from harness.runs.flags import Options
+from harness.runs.opened import Session
 from harness.runs.peek import read_state
-from harness.runs.session import Session
 from harness.tools.stages import Pipeline, read_pipeline
 from harness.tools.wiring import edges
 from harness.view.mode import Mode, current
@@ -60,6 +60,8 @@ class Driver:
         world.parallel = int(self.at.config.value("parallel"))
         world.tool_timeout = float(self.at.config.value("tool_timeout"))
         world.allow_fs = tuple(self.at.config.value("runs.allow_fs"))
+        cheap = self.at.config.value("models.cheap")
+        world.cheap = (str(cheap), self.at.config.origin("models.cheap")) if cheap else None
         world.context = int(self.at.config.value("models.context"))
         world.guard = make_guard(self.at, self.sandbox)
         world.seals = state_folder() / "logs"

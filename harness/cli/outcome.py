@@ -12,7 +12,7 @@ from harness.cli.options import Globals
 from harness.errors import BusyError, HarnessError
 from harness.loop.ending import evidence, spent_of
 from harness.loop.run import Stop
-from harness.runs.session import Session
+from harness.runs.opened import Session
 from harness.view.text import escape
 
 KEYS = (

@@ -21,8 +21,9 @@ from harness.errors import HarnessError
 from harness.runs.agent import handed_over
 from harness.runs.find import find_run
 from harness.runs.flags import Options
-from harness.runs.session import Session, start_skill
+from harness.runs.opened import Session
 from harness.runs.session import resume as resume_session
+from harness.runs.session import start_skill
 from harness.view.mode import current
 
 File = Annotated[str | None, typer.Option("-f", metavar="FILE", help="take the text from FILE (- is stdin)")]

@@ -116,8 +116,8 @@ def _call_data(run: Run, call: Call, n: int) -> dict[str, Any]:
     """One call; an argument too long for the line is kept outside it, so that the call itself can still be read."""
     arguments = {name: _long(run, value) for name, value in call.arguments.items()}
     data: dict[str, Any] = {"op": n, "id": call.id, "verb": call.verb, "arguments": arguments}
-    if call.error:
-        data["error"] = call.error
+    if call.error or (run.toolset.form is not None and call.verb != "finish"):
+        data["error"] = call.error or "no call is possible here: answer in words"
     if call.implicit:
         data["implicit"] = True
     return data

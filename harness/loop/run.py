@@ -25,6 +25,7 @@ from harness.loop.guard import Guard
 from harness.models import Model
 from harness.policy.decide import Rules
 from harness.prompt import Transcript
+from harness.prompt.form import Form
 from harness.tools import Tool
 from harness.tools.arguments import parse
 from harness.tools.compare import as_texts
@@ -87,7 +88,8 @@ class World:
 
     `ask` is None where nobody can be asked, `guard` where nothing is confined, `seals` (the folder of the journals'
     digests) where none are kept. `cancelled` hears the level of a stop that came from another process. `allow_fs` are
-    types of FUSE file systems that the person lets runs live on. `context` is how many tokens a request may grow to.
+    types of FUSE file systems that the person lets runs live on. `context` is how many tokens a request may grow to,
+    `cheap` the model of that role and where it was named.
     """
 
     io: IO
@@ -109,13 +111,15 @@ class World:
     runs_dir: Path = field(default=Path(".harness/runs"))
     allow_fs: tuple[str, ...] = ()
     context: int = 120_000
+    cheap: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Toolset:
     """What a run may call: its closed list, what the names mean, and what waits for what.
 
-    `stand_in` is the pipeline that speaks where there is no model; `verify` the words of each verifier.
+    `stand_in` is the pipeline that speaks where there is no model; `verify` the words of each verifier. With a `form` a
+    single reply is wanted, and no call is possible.
     """
 
     tools: Mapping[str, Tool]
@@ -126,6 +130,7 @@ class Toolset:
     verify: tuple[tuple[str, ...], ...] = ()
     stand_in: str | None = None
     folder: Path | None = None
+    form: Form | None = None
 
     @property
     def available(self) -> list[str]:

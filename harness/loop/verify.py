@@ -11,6 +11,8 @@ from harness.loop.gate import judge
 from harness.loop.run import Run
 
 ACCEPTS, REJECTS, ASKS = 0, 1, 10
+FORM = "format"
+"""The check of an answer's form, which no process makes."""
 
 
 def missing(run: Run) -> list[dict[str, str]]:
@@ -55,12 +57,20 @@ def judge_answer(run: Run, crew: Crew, answer: str) -> None:
         if _exit(op) == ASKS:
             question = run.text((op.result or {}).get("out", "")).strip() or f"{words[0]} needs an answer"
             break
+    if (why := misfit(run, answer)) and not absent:
+        checks.append({"name": FORM, "exit": REJECTS})
+        run.note("format", f"your answer does not fit: {why}; {run.toolset.form.asked if run.toolset.form else ''}")
     ok = not absent and all(check["exit"] == ACCEPTS for check in checks)
     data: dict[str, Any] = {"answer": run.log.fit(answer), "ok": ok, "checks": checks, "missing": absent}
     if question is not None:
         data["question"] = run.log.fit(question)
     data["try"] = run.state.finishes + (0 if question is not None else 1)
     run.append("verify", data)
+
+
+def misfit(run: Run, answer: str) -> str:
+    """Why an answer has not the form that was asked for; empty where it has, or where none was."""
+    return run.toolset.form.misfit(answer) if run.toolset.form is not None else ""
 
 
 def _exit(op: Operation) -> int | None:

@@ -84,8 +84,8 @@ class Prompt:
     `offer` and `waiting` say what is callable now and what is not; `deadline` is seconds of the monotonic clock.
     `bytes` and `body` are length and SHA-256 of the canonical bytes.
     `turn` is 1 + the replies so far; `failed` counts the requests that failed by an answer, over the whole run.
-    `ended` is for models that read results instead of text, `earlier` (the replies of the contexts before) for those
-    that replay.
+    Without `verbs` no call is possible; `schema` is the form that a JSON reply must have. `ended` is for models that
+    read results instead of text, `earlier` (the replies of the contexts before) for those that replay.
     """
 
     system: tuple[str, str]
@@ -97,6 +97,7 @@ class Prompt:
     ended: Mapping[str, Ended] = field(default_factory=dict)
     earlier: tuple[Replied, ...] = ()
     verbs: bool = True
+    schema: Mapping[str, Any] | None = None
     max_tokens: int = 16_000
     context: int = 0
     mark: str = ""

@@ -12,6 +12,8 @@ from harness.models import Model, ModelRef
 from harness.models.agent import FLAG, NAME, Agent
 from harness.skills import Skill
 
+QUESTION = "prompt"
+"""Whose replies a script plays to the questions that stages ask."""
 FORMS = {"scripted": "scripted:FILE", "none": "none"}
 
 
@@ -34,12 +36,15 @@ def resolve(text: str | None, *, source: str, skill: Skill | None) -> ModelRef:
     return ModelRef(scheme, name, source)
 
 
-def open_model(ref: ModelRef, *, folder: Path, skill: Skill, args: tuple[str, ...] = (), worker: bool = False) -> Model:
+def open_model(
+    ref: ModelRef, *, folder: Path, skill: Skill | None, args: tuple[str, ...] = (), worker: bool = False
+) -> Model:
     """The model itself. A script's path is taken from `folder`; `args` is the argv of the skill's pipeline.
 
-    With `worker` a script plays its list for that skill. Raises HarnessError for a script that cannot be used.
+    With `worker` a script plays its list for that skill, or for questions where there is none. Raises HarnessError for
+    a script that cannot be used.
     """
-    if ref.scheme == "none":
+    if ref.scheme == "none" and skill is not None:
         from harness.models.none import NoModel
 
         return NoModel(_pipeline(skill, ref.source), args, ref=ref)
@@ -47,7 +52,7 @@ def open_model(ref: ModelRef, *, folder: Path, skill: Skill, args: tuple[str, ..
         return Agent(ref=ref)
     from harness.models.scripted import Scripted
 
-    return Scripted(folder / ref.name, skill.name if worker else None, ref=ref)
+    return Scripted(folder / ref.name, (skill.name if skill else QUESTION) if worker else None, ref=ref)
 
 
 def _agent(source: str) -> ModelRef:

@@ -17,8 +17,7 @@ from harness.events.state import Operation, State
 from harness.prompt import observation as seen
 from harness.prompt.receipts import receipt_lines, spans
 from harness.prompt.results import Blob, feedback, observed, said, share
-from harness.prompt.texts import Frame, Release, limits_text, marked, task, task_block
-from harness.prompt.texts import state as state_text
+from harness.prompt.texts import Frame, Release, limits_text, marked, opening, task_block
 
 EXCERPT = 512  # bytes of a fresh required result
 RECENT = 3  # turns that are kept in full observation size
@@ -130,7 +129,7 @@ def _head(view: View) -> tuple[str, ...]:
     frame, start, mark = _now(view), view.state.start, view.frame.mark
     goal = said(start.get("goal") or "", view.blob)
     receipts = "\n".join((NEW.format(n=view.n), *receipt_lines(view.state, view.fresh, view.blob, mark)))
-    texts = [task(frame, goal, view.state.inputs), state_text(frame, view.release), marked(receipts, mark)]
+    texts = [*opening(frame, goal, view.state.inputs, view.release, view.blob), marked(receipts, mark)]
     if view.story.verify is not None:
         texts += feedback(view.story.verify, view.state, frame, view.blob)
     return (*texts, *(marked(seen.neutral(note, mark), mark) for note in view.story.notes))

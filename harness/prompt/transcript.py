@@ -18,8 +18,7 @@ from harness.models.body import Growing
 from harness.prompt.compile import RECENT, Compiled, Past, Story, View, compiled, own_words
 from harness.prompt.observation import error_class, neutral, output
 from harness.prompt.results import Call, answers, said
-from harness.prompt.texts import CONTINUE, Frame, Release, changes, marked, parts, system, task, task_block
-from harness.prompt.texts import state as state_text
+from harness.prompt.texts import CONTINUE, Frame, Release, changes, marked, opening, parts, system, task_block
 
 FIRST_RATE = 3
 """Bytes that are counted as one token before a provider has told its own count."""
@@ -47,7 +46,7 @@ class Transcript:
         self._past: list[Past] = []
         self._own: deque[tuple[int, str]] = deque(maxlen=RECENT)
         self._system = system(frame)
-        self._body = Growing(self._system)
+        self._body = Growing(self._system, frame.verbs)
         self._told: Release | None = None
         self._calls: tuple[Call, ...] = ()
         self._paused = False
@@ -99,6 +98,9 @@ class Transcript:
             ended=self._results(state),
             earlier=tuple(self.earlier),
             context=state.context,
+            verbs=self.frame.verbs,
+            schema=self.frame.form.schema,
+            max_tokens=self.frame.max_tokens,
             mark=self.frame.mark,
             parts=parts(self._system, first),
         )
@@ -114,7 +116,7 @@ class Transcript:
             raise ValueError("a call of the newest reply is open")
         story = Story(tuple(self._said), self._judged, tuple(self._past), dict(self._own), tuple(self._notes))
         view = View(self.frame, state, story, self.release(state), self.fresh(state), self.blob, n)
-        empty, _ = Growing(self._system).measured([], Said(()))
+        empty, _ = Growing(self._system, self.frame.verbs).measured([], Said(()))
         return compiled(view, limit * FIRST_RATE, empty)
 
     @property
@@ -131,7 +133,7 @@ class Transcript:
         """Leave the turns behind; the opening of the new context stands for them."""
         self._ended.update(self._closed(state))
         self.earlier += [turn for turn in self.turns if isinstance(turn, Replied)]
-        self.turns, self._body, self._composed = [], Growing(self._system), None
+        self.turns, self._body, self._composed = [], Growing(self._system, self.frame.verbs), None
         self._opening, self._told = first.texts, self.release(state)
         self._calls, self._verify, self._paused = (), None, False
         self._notes, self._words = [], []
@@ -194,7 +196,7 @@ class Transcript:
         start = state.start
         goal = said(start.get("goal") or "", self.blob)
         notes = [marked(neutral(note, self.frame.mark), self.frame.mark) for note in self._notes]
-        texts = (task(self.frame, goal, start.get("inputs") or {}), state_text(self.frame, release))
+        texts = opening(self.frame, goal, start.get("inputs") or {}, release, self.blob)
         return (*texts, *notes, *self._blocks())
 
     def _answer(self, state: State, release: Release) -> Turn:

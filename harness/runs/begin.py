@@ -39,7 +39,8 @@ class Order:
 
     `source` is user for typed words, input for a text from a file or a pipe, model for a goal a model wrote.
     `flags` are the person's words of `--allow` and `--deny`. `parent` links a child to its parent: {"run", "op",
-    "depth"}. `digests` pin the skill and its tools.
+    "depth"}. `digests` pin the skill and its tools. `question` is what a run of one reply keeps of its question; its
+    inputs may be long.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Order:
     flags: Mapping[str, Any] = field(default_factory=dict)
     digests: Mapping[str, Any] = field(default_factory=dict)
     path: str = ""
+    question: Mapping[str, Any] | None = None
 
 
 def letters(count: int) -> str:
@@ -94,7 +96,7 @@ def _make_runs_dir(world: World) -> None:
 
 def begin(world: World, project: Path, toolset: Toolset, order: Order, folder: Path | None = None) -> Run:
     """Make the run's folder and append `run.start`, on the disk before anybody hears of the run."""
-    _refuse_long(order.inputs)
+    _refuse_long(order.inputs if order.question is None else {})
     log = new_log(world, order.name, folder)
     with ExitStack() as stack:
         stack.callback(log.close)
@@ -125,6 +127,9 @@ def told(world: World) -> dict[str, Any]:
 def _start_data(run: Run, order: Order) -> dict[str, Any]:
     data: dict[str, Any] = {"run": run.name, "skill": order.name, "goal": run.log.fit(order.goal, INLINE)}
     data["inputs"] = {key: list(v) if isinstance(v, tuple) else v for key, v in order.inputs.items()}
+    if order.question is not None:
+        data["inputs"] = {key: run.log.fit(str(value)) for key, value in order.inputs.items()}
+        data["question"] = {k: run.log.fit(v) if k == "system" else v for k, v in order.question.items()}
     if order.source != "user":
         data["by"] = order.source
     if order.flags:

@@ -8,18 +8,22 @@ from pathlib import Path
 from typing import Any
 
 from harness import pipeline as pipelines
-from harness.errors import BusyError, HarnessError, JournalError
+from harness.errors import BusyError, HarnessError, JournalError, NoModelError
 from harness.events.amend import is_seam
 from harness.events.state import Operation, State
 from harness.loop.ending import spent_of
+from harness.loop.gate import is_question
 from harness.loop.inbox import has_word
+from harness.loop.question import SKIPPED, from_words
 from harness.loop.run import ChildEnd, Run, Stop, World
 from harness.loop.turn import drive
 from harness.models import Model, ModelRef
 from harness.models.agent import NAME as AGENT
 from harness.policy.budget import narrowed
+from harness.runs import asking
 from harness.runs.begin import Order, begin, letters, pins, reopen
 from harness.runs.composing import transcript_of
+from harness.runs.flags import Options
 from harness.runs.kit import file_pin, pipeline_kit, skill_kit, skill_places, tool_pins
 from harness.runs.owning import due_at
 from harness.runs.peek import read_state
@@ -43,7 +47,7 @@ class Family:
     skill: Skill | None
     places: tuple[Path, ...]
     ref: ModelRef | None
-    open_model: Callable[[ModelRef, Skill], Model]
+    open_model: Callable[[ModelRef, Skill | None], Model]
 
     def begin(self, parent: Run, op: Operation, part: Mapping[str, Any]) -> ChildEnd:
         """Carry out a call that is a run of its own, from whatever its folder holds, until it stops.
@@ -59,6 +63,8 @@ class Family:
         if known is None and folder.exists():
             self.world.io.rename(folder, folder.with_name(f"lost-{folder.name}-{letters(4)}"))
         try:
+            if is_question(op):
+                return self._question(parent, op, folder, known, part)
             tool = parent.toolset.tools.get(op.tool)
             if tool is not None:
                 return self._pipeline(parent, op, folder, tool, known, part)
@@ -83,6 +89,24 @@ class Family:
         try:
             set_arguments(run, values, settings_below(parent.state, tool.name))
             return ended(run, pipelines.drive(run, pipeline))
+        finally:
+            run.log.close()
+
+    def _question(
+        self, parent: Run, op: Operation, folder: Path, known: State | None, part: Mapping[str, Any]
+    ) -> ChildEnd:
+        question = from_words(parent.args(op), parent.project)
+        try:
+            ref = asking.model_of(question, self.ref, self.world.cheap)
+        except NoModelError:
+            if not question.optional:
+                raise
+            return ChildEnd(Stop("passed", 0), SKIPPED.encode(), "OK", "", {})
+        order = asking.order_of(question, ref, part, Options(source="input"), _link(parent, op))
+        run = self._open(parent, folder, asking.kit_of(question.kept()), order, known)
+        try:
+            asking.attach(run, self.open_model(ref, None))
+            return ended(run, drive(run))
         finally:
             run.log.close()
 

@@ -13,6 +13,7 @@ from harness.events.fold import apply
 from harness.events.log import follow
 from harness.events.state import State
 from harness.graph.fresh import Ground, is_fresh, unmet
+from harness.loop.question import form_of
 from harness.loop.run import Run, Toolset, values_of
 from harness.models import Offer, Prompt
 from harness.prompt import Frame, Release, Transcript
@@ -56,6 +57,17 @@ def compose(source: Source) -> Transcript:
     return Transcript(frame, partial(_release, kit), source.text, partial(_fresh, kit))
 
 
+def question_transcript(start: Mapping[str, Any], text: Callable[[object], str]) -> Transcript:
+    """What a model sees of a question, from the first event of its run."""
+    kept = start["question"]
+    frame = Frame(
+        skill=str(start["skill"]), body=text(kept.get("system", "")), files=(), catalogue={}, requires=(), checks=(),
+        limits="", mark=start["model"]["mark"], can_ask=False, verbs=False, form=form_of(kept),
+        max_tokens=int(kept["max_tokens"]),
+    )  # fmt: skip
+    return Transcript(frame, lambda state: Release((), {}), text, lambda state: ())
+
+
 def body_of(skill: Skill, start: Mapping[str, Any], text: Callable[[object], str]) -> str:
     """A skill's text for a run that began like this. What a model wrote for its worker stands in the task alone."""
     inputs = start.get("inputs") or {}
@@ -90,7 +102,7 @@ class Request:
 def requests(folder: Path, catalog: Catalog) -> Iterator[Request]:
     """Every model call of a run, composed again from its files. Raises HarnessError where its skill cannot be read."""
     events = follow(folder)
-    transcript, state, n = compose(_source(folder, catalog, events[0]["data"])), State(), 0
+    transcript, state, n = _from_start(folder, catalog, events[0]["data"]), State(), 0
     for event in events:
         is_call = event["kind"] == "model.start" or (event["kind"] == "model.reply" and event["data"].get("provider"))
         prompt = transcript.prompt(state) if is_call else None
@@ -99,6 +111,12 @@ def requests(folder: Path, catalog: Catalog) -> Iterator[Request]:
         if prompt is not None:
             n += 1
             yield Request(n, event, dict(state.request), prompt)
+
+
+def _from_start(folder: Path, catalog: Catalog, start: Mapping[str, Any]) -> Transcript:
+    if start.get("question"):
+        return question_transcript(start, partial(blob_text, folder))
+    return compose(_source(folder, catalog, start))
 
 
 def _source(folder: Path, catalog: Catalog, start: Mapping[str, Any]) -> Source:

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness import pipeline as pipelines
 from harness.errors import HarnessError
 from harness.events.amend import INPUTS
 from harness.events.fold import fold
 from harness.events.log import follow
 from harness.events.state import State
-from harness.loop import single
 from harness.loop.inbox import has_word
-from harness.loop.run import Run, Stop, World
-from harness.loop.turn import drive
+from harness.loop.run import Run, World
 from harness.models import Model, ModelRef
 from harness.models.agent import FLAG, NAME
 from harness.models.resolve import open_model
 from harness.models.resolve import resolve as resolve_model
 from harness.policy.budget import merged, parse_budget
 from harness.prompt.texts import limits_text
-from harness.runs import sets
+from harness.runs import asking, sets
 from harness.runs.begin import (
     Order,
     begin,
@@ -48,6 +44,7 @@ from harness.runs.kit import (
     tool_pins,
 )  # fmt: skip
 from harness.runs.narrow import confine, rebased, rebased_words
+from harness.runs.opened import Session
 from harness.runs.owning import check_resumable, part_of
 from harness.runs.peek import peek
 from harness.runs.sets import Within, inputs_in, within
@@ -58,28 +55,6 @@ from harness.skills.names import find
 from harness.tools import Tool
 from harness.tools.arguments import check_inputs, parse, refusal
 from harness.tools.header import read_tool
-
-
-@dataclass(slots=True)
-class Session:
-    """An open run with what drives it. `skill` is None for a pipeline or a single tool."""
-
-    run: Run
-    kind: str
-    limits: str
-    model: ModelRef | None = None
-    skill: Skill | None = None
-    pipeline: Any = None
-    call: tuple[str, list[str]] = ("", [])
-    warnings: list[str] = field(default_factory=list)
-
-    def go(self) -> Stop:
-        """Drive the run until it stops."""
-        if self.kind == "pipeline":
-            return pipelines.drive(self.run, self.pipeline)
-        if self.kind == "tool":
-            return single.drive(self.run, *self.call)
-        return drive(self.run)
 
 
 def start_skill(
@@ -113,7 +88,7 @@ def _skill_session(
     skill, state = resolved.skill, run.state
     family = Family(
         run.world, catalog, skill, tuple(skill_places(catalog, skill)), ref,
-        lambda r, worker: open_model(r, folder=cwd, skill=worker, worker=True),
+        partial(_worker_model, cwd=cwd),
     )  # fmt: skip
     run.begin_child = family.begin
     limits = limits_text(state.budget)
@@ -134,8 +109,8 @@ def start_pipeline(world: World, catalog: Catalog, path: Path, words: Sequence[s
     budget = merged({}, parse_budget(options.budget))
     digests = {"skill": file_pin(tool.path), "tools": tool_pins(kit.tools), "policy": ""}
     order = Order(
-        tool.name, "", values, budget, rules_of(kit, options), flags=options.kept(), digests=digests,
-        path=str(path.resolve()),
+        tool.name, "", values, budget, rules_of(kit, options), asking.named(*(options.model or ("", ""))),
+        flags=options.kept(), digests=digests, path=str(path.resolve()),
     )  # fmt: skip
     confine(world, catalog.project, tool.parameters, values, kit)
     run = begin(world, catalog.project, kit, order)
@@ -143,13 +118,20 @@ def start_pipeline(world: World, catalog: Catalog, path: Path, words: Sequence[s
 
 
 def _pipeline_session(run: Run, catalog: Catalog, path: Path, pipeline: Any) -> Session:
-    family = Family(run.world, catalog, None, tuple(file_places(catalog, path)), None, _no_model)
+    start = run.state.start
+    ref = asking.named(run.state.model, str((start.get("model") or {}).get("source", "")))
+    opened = partial(_worker_model, cwd=Path(start["cwd"]))
+    family = Family(run.world, catalog, None, tuple(file_places(catalog, path)), ref, opened)
     run.begin_child = family.begin
     return Session(run, "pipeline", limits_text(run.state.budget), pipeline=pipeline)
 
 
-def _no_model(ref: ModelRef, skill: Skill) -> Model:
-    raise HarnessError(f"the worker {skill.name} needs a model", "name one: -m")
+def _worker_model(ref: ModelRef, skill: Skill | None, cwd: Path) -> Model:
+    return open_model(ref, folder=cwd, skill=skill, worker=True)
+
+
+def _no_model(ref: ModelRef, skill: Skill | None) -> Model:
+    raise HarnessError(f"{skill.name if skill else 'a question'} needs a model", "name one: -m")
 
 
 def start_tool(world: World, catalog: Catalog, tool: Tool, words: Sequence[str], options: Options) -> Session:
@@ -193,7 +175,9 @@ def resume(world: World, catalog: Catalog, folder: Path, message: str | None, op
     is_skill = path.name.lower() == "skill.md"
     if message is not None and not is_skill:
         raise HarnessError("this run has no model that could hear a message", f"harness resume {folder.name}")
-    if is_skill:
+    if start.get("question"):
+        session = asking.resume_question(world, catalog, folder, start, options)
+    elif is_skill:
         session = _resume_skill(world, catalog, folder, path, start, options)
     else:
         session = _resume_other(world, catalog, folder, path, start, options)
