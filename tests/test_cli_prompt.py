@@ -124,7 +124,8 @@ def test_a_role_has_its_own_model(project: Path) -> None:
 
 
 def test_a_failed_request_parks_and_is_resumed(project: Path) -> None:
-    done = ask(project, "a?", "--choice", "x,y", replies=[{"fail": {"reason": "overloaded", "retry_after": 0}}, {"text": "y"}])
+    replies = [{"fail": {"reason": "overloaded", "retry_after": 0}}, {"text": "y"}]
+    done = ask(project, "a?", "--choice", "x,y", replies=replies)
     name = newest(project).name
     if done.returncode != 0:
         done = harness("resume", name, cwd=project)

@@ -72,6 +72,29 @@ def test_requests_of_later_contexts_and_of_workers_are_composed_again_too(projec
     assert {request.prompt.context for request in requests(ran.folder, catalog_of(project.path))} > {0}
 
 
+# Case 3, by processes that have nothing else in common.
+def test_the_prefix_is_the_same_for_every_goal_place_and_machine(tmp_path: Path) -> None:
+    places = [(tmp_path / "a" / "p", "one goal", 10, {"TZ": "UTC", "LANG": "C", "USER": "a", "PYTHONHASHSEED": "1"}),
+              (tmp_path / "bb" / "q", "quite another", 300,
+               {"TZ": "Asia/Tokyo", "LANG": "de_DE.UTF-8", "USER": "b", "PYTHONHASHSEED": "7"})]  # fmt: skip
+    found = []
+    for folder, goal, count, env in places:
+        make_project(folder)
+        for n in range(count):
+            (folder / "bin" / f"other-{n}").write_text("#!/bin/sh\n# @describe another\necho other\n")
+            (folder / "bin" / f"other-{n}").chmod(0o755)
+        model = script(folder, calls(["look"]), says("so"))
+        assert harness("run", "strict", goal, "-m", model, cwd=folder, **env).returncode == 0
+        found.append(json.loads(harness("show", "--prompt", "1", "--json", cwd=folder, **env).stdout))
+        start = events(newest(folder), "model.start")[0]["data"]
+        found[-1]["prefix"], found[-1]["mark"] = start["prefix"], events(newest(folder))[0]["data"]["model"]["mark"]
+    one, two = found
+    assert (one["system"], one["prefix"]) == (two["system"], two["prefix"])
+    first, second = (json.dumps(made["turns"][0]).replace(made["mark"], "MARK") for made in found)
+    assert first == second.replace("quite another", "one goal")
+    assert one["bytes"] <= 2_870
+
+
 # The command.
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
