@@ -69,8 +69,8 @@ def no_reply_is_asked_for_again(surviving: Sequence[dict[str, Any]], requested: 
 
 
 def no_ended_operation_runs_again(surviving: Sequence[dict[str, Any]], spawned: Iterable[str], run: str) -> None:
-    ends = [event for event in surviving if event["kind"] == "tool.end"]
-    ended = {f"{run}/{event['op']}" for event in ends if event["data"]["result"] and "retry" not in event["data"]}
+    ends = [(event["op"], event["data"]) for event in surviving if event["kind"] == "tool.end"]
+    ended = {f"{run}/{n}" for n, data in ends if data["outcome"] in ("done", "failed") and "retry" not in data}
     assert not ended & set(spawned)
 
 

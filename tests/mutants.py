@@ -88,6 +88,20 @@ MUTANTS = (
         '    run.append("user.say", data | {"inbox": name})\n',
     ),
     one(
+        "S2 gone, a settlement",
+        "test_runs_crash.py::test_l1_a_settlement_that_was_taken_is_on_the_disk",
+        "loop/inbox.py",
+        '    run.append("tool.end", data | {"inbox": name}, n)\n    run.log.sync()\n',
+        '    run.append("tool.end", data | {"inbox": name}, n)\n',
+    ),
+    one(
+        "S2 gone, an amendment",
+        "test_runs_crash.py::test_l1_an_amendment_that_was_taken_is_on_the_disk",
+        "loop/amend.py",
+        "    run.log.sync()\n",
+        "",
+    ),
+    one(
         "blind retry",
         f"{SETTLE}case_15_what_may_not_be_repeated_parks",
         "events/attempts.py",
@@ -230,6 +244,21 @@ MUTANTS = (
         "    return young and held is not None and held.ok and",
     ),
     one(
+        "last writer wins",
+        "test_pipeline_merge.py::test_two_stages_write_different_values",
+        "pipeline/merge.py",
+        "        if other != value:\n"
+        '            raise Conflict(f"operations {first} and {n} wrote different values of {name}")\n',
+        "        value = other\n",
+    ),
+    one(
+        "last writer wins, a file",
+        "test_pipeline_merge.py::test_two_calls_of_one_reply_make_one_file",
+        "loop/clash.py",
+        "            if made.get(path, sha) != sha:\n",
+        "            if False:\n",
+    ),
+    one(
         "strikes off in workers",
         "test_loop_stops.py::test_no_progress_two_levels_down",
         "events/fold.py",
@@ -268,7 +297,6 @@ MUTANTS = (
 
 EQUIVALENT = {
     "results synced": "a sync after each tool.end only costs time: what is lost is settled by the same evidence",
-    "last writer wins": "nothing merges results under one name yet: no stage's reducer is carried out",
 }
 
 

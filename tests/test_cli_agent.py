@@ -208,6 +208,55 @@ def test_each_answer_as_one_object(project: Path) -> None:
     assert (end["answer"], end["stop"], end["code"], end["resumable"]) == ("so", "passed", 0, False)
 
 
+def test_what_was_cut_out_is_read_by_the_printed_command(project: Path) -> None:
+    add_tool(project, "look", "seq -f 'line %g of a long output' 2000")
+    run = opened(project)
+    out = said("step", run, "look", cwd=project)[1]
+    command = out.rstrip("\n").rsplit("\n", 1)[1]
+    assert command.startswith(f"what was cut: harness read {run} op:1 --lines ")
+    first = command.rsplit(" ", 1)[1].split("-")[0]
+    assert f"\nline {first} of a long output\n" not in out
+    assert f"\nline {first} of a long output\n" in said(*command.split()[4:], cwd=project)[1]
+
+
+def test_a_cut_that_a_tool_prints_gives_no_command(project: Path) -> None:
+    add_tool(project, "look", "echo '[cut: lines 1-2 of 9; read op:7]'")
+    assert "what was cut" not in said("step", opened(project), "look", cwd=project)[1]
+
+
+def test_an_agent_that_forgot_everything_finds_where_it_stands(project: Path) -> None:
+    run = opened(project, "-b", "turns=9")
+    said("step", run, "look", "--x", "7", cwd=project)
+    said("finish", run, "two\nlines", cwd=project)
+    alone = said("step", run, cwd=project)[1]
+    for part in ("still required: keep (keep has no result yet)", "left: 7 of 9 turns", f"resume {run} --agent"):
+        assert part in alone, alone
+    told = said("resume", run, "--agent", cwd=project)[1]
+    assert "> step look --x 7\n" in told and "> finish 'two\\nlines'\n" in told
+    assert "callable: look keep" in told.split("\nNow:\n")[1]
+    parked = harness("resume", run, cwd=project)
+    assert f"next: harness resume {run[:4]} --agent" in parked.stderr
+
+
+def test_a_refused_answer_says_how_many_may_still_be(project: Path) -> None:
+    run = opened(project)
+    outs = [said("finish", run, "so", cwd=project)[1] for _ in range(3)]
+    assert ["1 of 3 answers refused" in outs[0], "2 of 3 answers refused" in outs[1]] == [True, True]
+    assert f"go on: harness resume {run} --agent" in outs[2]
+
+
+def test_refusals_say_how_to_go_on(project: Path) -> None:
+    run = opened(project)
+    assert said("step", run, "look", "--y", "1", cwd=project)[1].startswith("INVALID_INPUT look\n")
+    assert "a tool may open others" in said("read", run, "/etc/passwd", cwd=project)[1]
+
+
+def test_a_need_after_a_bar_is_no_alternative(project: Path) -> None:
+    add_skill(project, "barred", "look keep slow", ORDER.replace("keep: look", "keep: look | slow"))
+    out = said("run", "barred", "x", "--agent", cwd=project)[1]
+    assert "waiting: keep (look | slow)\n(in brackets: all that must come first" in out
+
+
 def test_case_22_no_provider_is_loaded(project: Path) -> None:
     run = opened(project)
     code = "import sys; from harness.cli.main import main; code = main(); print(code, *sys.modules, file=sys.stderr)"

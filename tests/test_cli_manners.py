@@ -145,3 +145,9 @@ def test_a_rejections_reason_is_shown(project: Path) -> None:
     add_skill(project, "judged", "look", "metadata:\n  verify: judge\n")
     done = harness("run", "judged", "x", "-m", script(project, *[finish("so")] * 3), cwd=project)
     assert done.returncode == 1 and "no number in the answer" in done.stderr
+
+
+def test_a_relative_state_folder_is_ignored(project: Path) -> None:
+    """What guards a journal must not lie where the run's own tools may write."""
+    done = harness("run", "work", "x", "-m", script(project, finish("ok")), cwd=project, XDG_STATE_HOME="rel")
+    assert done.returncode == 0 and not (project / "rel").exists(), done.stderr

@@ -156,6 +156,7 @@ def test_case_33_a_stopped_process_that_goes_on_keeps_every_limit(
         (["x", "happened"], "no operation's"),
         (["1", "unknown", "--output", "f"], "leave it out"),
         (["1", "happened", "--output", "nowhere"], "cannot read nowhere"),
+        (["1", "happened", "--output", "/dev/zero"], "give its beginning"),
     ],
 )
 def test_what_says_nothing_is_refused(project: Path, words: list[str], said: str) -> None:

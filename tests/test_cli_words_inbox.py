@@ -221,6 +221,39 @@ def test_case_13_a_call_that_waits_in_a_grandchild_is_found_from_the_top(project
     assert below.returncode == 2 and "is part of the run" in below.stderr
 
 
+def test_calls_with_one_number_in_two_child_runs_are_told_apart(project: Path) -> None:
+    for name in ("left", "right"):
+        add_pipeline(project, name, f"  s: {{run: [act, --x, {name}]}}\n")
+    add_skill(project, "both", "left right")
+    top = parked(project, calls(["left"], ["right"]), finish("both done"), skill="both")
+    shown = harness("show", top.name, cwd=project)
+    offered = [line.split()[2:] for line in shown.stdout.splitlines() if line.startswith("  next: harness approve")]
+    vague = harness("deny", top.name, "1", cwd=project)
+    assert vague.returncode == 2 and "with its own run: " in vague.stderr
+    assert [words[2] for words in offered] == ["1", "1"], "both are their child's first call"
+    assert all(harness(*words, cwd=project).returncode == 0 for words in offered)
+    assert harness("resume", top.name, cwd=project).stdout == "both done\n"
+    assert sorted(ledger(project)) == ["left", "right"]
+
+
+@pytest.mark.parametrize(("words", "effects"), [(("approve", "deny"), []), (("deny", "approve"), ["a"])])
+def test_of_two_words_on_one_call_the_later_counts(project: Path, words: tuple[str, ...], effects: list[str]) -> None:
+    run = parked(project, *ONE)
+    for word in words:
+        more = ["--digest", digest(run)] if word == "approve" else []
+        assert harness(word, run.name, *more, cwd=project).returncode == 0
+    assert harness("resume", run.name, cwd=project).returncode == 0 and ledger(project) == effects
+    assert f"the first was: {words[0]}" in str(events(run, "note")) and not list((run / "inbox").iterdir())
+
+
+@pytest.mark.parametrize("number", ["1e400", "NaN", '"one"', "[1]"])
+def test_a_message_with_an_odd_number_is_dropped_and_the_run_goes_on(project: Path, number: str) -> None:
+    run = parked(project, *ONE)
+    (run / "inbox/odd.json").write_text(f'{{"kind": "deny", "op": {number}}}')
+    done = harness("resume", run.name, cwd=project)
+    assert done.returncode == 5 and "odd.json could not be read and was dropped" in done.stderr
+
+
 def test_a_word_for_what_waits_no_more_is_2(project: Path) -> None:
     assert harness(*RUN, script(project, finish("x")), cwd=project).returncode == 0
     run = newest(project)

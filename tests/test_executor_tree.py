@@ -174,6 +174,11 @@ def test_a_process_of_our_own_is_let_alone(tmp_path: Path) -> None:
     os.close(null)
 
 
+def test_a_leaders_number_in_somebody_elses_hands_makes_nobody_a_member() -> None:
+    """Once waited for, its number is given out again: whose it is then, and what that one started, is let alone."""
+    assert list(tree.members(tree.Tree(f"{RUN}/gone", 1, time.monotonic()))) == []
+
+
 def test_more_processes_than_allowed_end_the_tool(tmp_path: Path) -> None:
     tool = script(tmp_path, "#!/bin/bash\nfor n in {1..200}; do sleep 600 & done\nsleep 600\n")
     got = attempt(tool)

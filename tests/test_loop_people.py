@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,38 @@ def test_a_message_that_is_delivered_twice_acts_once(project: Project) -> None:
     assert sent(project) == ["a"] and not list((ran.folder / "inbox").iterdir())
     assert sum(e["data"].get("inbox") == message.stem for e in more.of("decide")) == 1
     assert more.notes() == []
+
+
+def say_in_turn(project: Project, ran: Ran, *kinds: str) -> None:
+    """Words on operation 1, each a second after the one before it."""
+    for at, kind in enumerate(kinds):
+        before = set((ran.folder / "inbox").iterdir())
+        project.say(ran.folder, kind, 1)
+        for path in set((ran.folder / "inbox").iterdir()) - before:
+            os.utime(path, (at + 1, at + 1))
+
+
+@pytest.mark.parametrize(
+    ("kinds", "went"),
+    [(("approve", "deny"), []), (("deny", "approve"), ["a"]), (("approve", "deny", "approve"), ["a"])],
+)
+def test_of_two_words_on_one_call_the_newer_counts(project: Project, kinds: tuple[str, ...], went: list[str]) -> None:
+    ran = project.run([reply(call("send", "--to", "a")), finish()])
+    say_in_turn(project, ran, *kinds)
+    more = project.resume(ran.folder)
+    assert sent(project) == went and not list((ran.folder / "inbox").iterdir())
+    taken_back = [f"'{kind}' on operation 1 was taken back by a newer word." for kind in kinds[:-1]]
+    assert more.notes() == taken_back
+
+
+def test_words_on_different_calls_do_not_take_each_other_back(project: Project) -> None:
+    ran = project.run(ONE_OF_THREE)
+    for n, kind in ((1, "approve"), (2, "deny"), (3, "approve")):
+        project.say(ran.folder, kind, n)
+    more = project.resume(ran.folder)
+    assert sorted(sent(project)) == ["a", "c"] and more.notes() == []
+
+
 
 
 def test_an_approval_of_another_digest_is_void(project: Project) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -396,6 +397,26 @@ def test_settle_is_refused_where_nothing_waits(project: Project) -> None:
     ran = paying(project, "opaque")
     with pytest.raises(HarnessError, match="waits for no outcome"):
         project.say(ran.folder, "settle", word="happened")
+
+
+@pytest.mark.parametrize(
+    ("words", "spawned"), [(("did-not-happen", "happened"), []), (("happened", "did-not-happen"), ["pay"])]
+)
+def test_a_person_who_corrects_a_settlement_is_believed_the_second_time(
+    project: Project, words: tuple[str, ...], spawned: list[str]
+) -> None:
+    ran = cut_in_tool(paying(project, "opaque"))
+    project.resume(ran.folder)
+    for at, word in enumerate(words):
+        before = set((ran.folder / "inbox").iterdir())
+        project.say(ran.folder, "settle", word=word)
+        for path in set((ran.folder / "inbox").iterdir()) - before:
+            os.utime(path, (at + 1, at + 1))
+    more = project.resume(ran.folder)
+    assert (more.stop.name, more.spawned) == ("passed", spawned)
+    assert more.notes() == ["'settle' on operation 1 was taken back by a newer word."]
+
+
 
 
 def test_a_settlement_is_taken_once(project: Project) -> None:

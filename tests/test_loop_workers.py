@@ -113,3 +113,27 @@ def test_case_40_a_child_that_was_never_begun_is_begun_once(project: Project) ->
     more = project.resume(ran.folder)
     assert (more.stop.name, more.answer, more.child()) == ("passed", "so", child)
     assert len([p for p in ran.folder.parent.iterdir() if "-helper-" in p.name]) == 1
+
+
+def test_a_worker_says_its_inputs_and_takes_them_as_a_tool_takes_options(project: Project) -> None:
+    project.skill("helper", tools="look", inputs="batch! <ID> the batch\nkind=full how")
+    offered = {"expect": {"contains": ["callable: helper --batch ID [--kind KIND] [GOAL]..."]}}
+    wrong = [call("helper", "--batsh=B-1", "why"), call("helper", "why"), call("helper", "--batch")]
+    script = [{**reply(*wrong), **offered}, reply(call("helper", "--batch", "B-1", "why", "late")), finish("so")]
+    ran = project.run(script, helper=[finish("helped")])
+    refused = [e["data"]["reasons"][0] for e in ran.of("decide") if e["data"].get("code") == "INVALID_INPUT"]
+    assert len(refused) == 3 and "nearest: --batch" in refused[0] and "missing --batch" in refused[1]
+    assert ran.of("decide")[-1]["data"]["argv"] == ["--batch", "B-1", "--kind", "full", "why", "late"]
+    start = Ran(ran.stop, ran.child(), []).of("run.start")[0]["data"]
+    assert (start["goal"], start["inputs"], ran.stop.name) == ("why late", {"batch": "B-1", "kind": "full"}, "passed")
+
+
+def test_a_tool_can_wait_for_a_worker_with_the_same_input(project: Project) -> None:
+    project.tool("note", "echo noted", "@option --batch! <ID>\n@meta effect read")
+    project.skill("helper", tools="look", inputs="batch! <ID> the batch")
+    project.skill(tools="helper note", deps="note: helper(--batch)")
+    script = [reply(call("helper", "--batch=B-1", "x"))]
+    script += [reply(call("note", "--batch", value)) for value in ("B-2", "B-1")] + [finish("so")]
+    ran = project.run(script, helper=[finish("helped")])
+    assert [e["data"].get("code", "") for e in ran.of("decide")] == ["", "NOT_RELEASED", ""]
+    assert ran.stop.name == "passed"

@@ -9,9 +9,11 @@ import pytest
 from harness.errors import HarnessError, NoModelError
 from harness.models import ModelRef
 from harness.models.none import NoModel
-from harness.models.resolve import open_model, resolve
+from harness.models.resolve import FORMS, open_model, resolve
 from harness.models.scripted import Scripted
 from harness.skills import Root, Skill
+
+EVERY = f"write one of {', '.join(FORMS.values())}"
 
 
 def skill(pipeline: str | None = None) -> Skill:
@@ -34,10 +36,10 @@ def test_strings_that_mean_something() -> None:
         ("scripted:", "scripted: names no file", "write scripted:FILE"),
         ("good.yaml", "the model 'good.yaml' has no scheme; nearest: scripted:good.yaml", "write scripted:good.yaml"),
         ("scriptd:x", "unknown model scheme 'scriptd' in 'scriptd:x'; nearest: scripted:x", "write scripted:x"),
-        ("gpt", "the model 'gpt' has no scheme", "write one of scripted:FILE, none"),
-        ("exotic:gpt", "unknown model scheme 'exotic' in 'exotic:gpt'", "write one of scripted:FILE, none"),
+        ("gpt", "the model 'gpt' has no scheme", EVERY),
+        ("exotic:gpt", "unknown model scheme 'exotic' in 'exotic:gpt'", EVERY),
         ("none:x", "none takes no name: 'none:x'", "write none"),
-        ("", "the model '' has no scheme", "write one of scripted:FILE, none"),
+        ("", "the model '' has no scheme", EVERY),
     ],
 )  # fmt: skip
 def test_strings_that_mean_nothing(text: str, message: str, fix: str) -> None:

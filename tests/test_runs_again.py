@@ -327,3 +327,18 @@ def test_a_killed_second_call_goes_on_as_its_own(four: Project) -> None:
     more = four.resume(ran.folder)
     assert (more.stop.name, more.spawned) == ("passed", ["shaky", "step"])
     assert (four.path / "steps").read_text() == "1\n2\n4\n"
+
+
+def test_a_payment_whose_words_were_set_is_not_repeated_for_what_they_replaced(project: Project) -> None:
+    """`${first}` stands in a word that a person replaced: another result of `first` changes nothing of the payment."""
+    project.tool("first", 'echo "$2"', "@option --at <W>  whom\n@meta effect read")
+    project.tool("pay", 'echo "$2" >> paid; echo paid', "@option --who <W>  whom\n@meta effect write")
+    path = project.stages(
+        "line", 'first: {run: [first, --at, "${inputs.who}"]}\npay: {run: [pay, --who, "${first}"]}',
+        "@option --who <W>  whom",
+    )  # fmt: skip
+    ran = project.pipeline(path, "--who", "ann")
+    project.resume(ran.folder, sets=("pay.who=zed",))
+    more = project.resume(ran.folder, sets=("inputs.who=eve",))
+    assert (more.stop.name, more.spawned) == ("passed", ["first"])
+    assert (project.path / "paid").read_text().split() == ["ann", "zed"]

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,10 +14,11 @@ import pytest
 from harness.errors import JournalError
 from harness.events.io import IO
 from harness.events.scan import blob_names
+from harness.runs import deliver
 from tests import journal_invariants as must
-from tests.journal_disk import Disk, at_point, points, unpack
+from tests.journal_disk import Action, Disk, at_point, points, unpack
 from tests.torture_matrix import HOWS, Left, Matrix, playground
-from tests.torture_site import wide_site
+from tests.torture_site import SHORT, SLOW, top_run, wide_site
 
 SINGLES, DOUBLES, PART = 1_050, 2_100, 175
 """How many of each; and of one test, so that they can be shared out."""
@@ -33,6 +34,13 @@ def matrix() -> Iterator[Matrix]:
         yield Matrix(place, wide_site(place / "project"))
 
 
+@pytest.fixture(scope="module")
+def short() -> Iterator[Matrix]:
+    """The run of fewer steps, which recovers sooner."""
+    with playground() as place:
+        yield Matrix(place, wide_site(place / "project", SHORT))
+
+
 @pytest.mark.parametrize("part", range(SINGLES // PART))
 def test_l1_a_run_that_is_cut_short_anywhere_goes_on_to_the_same_end(matrix: Matrix, part: int) -> None:
     for n, cut, how in random.Random(part).sample(matrix.singles(), PART):
@@ -41,10 +49,10 @@ def test_l1_a_run_that_is_cut_short_anywhere_goes_on_to_the_same_end(matrix: Mat
 
 
 @pytest.mark.parametrize("part", range(DOUBLES // PART))
-def test_l1_a_crash_in_the_recovery_from_a_crash_is_recovered_from(matrix: Matrix, part: int) -> None:
+def test_l1_a_crash_in_the_recovery_from_a_crash_is_recovered_from(short: Matrix, part: int) -> None:
     chance, done = random.Random(1_000 + part), 0
     while done < PART:
-        done += matrix.doubles(chance.choice(matrix.singles()), chance, min(MOST, PART - done))
+        done += short.doubles(chance.choice(short.singles()), chance, min(MOST, PART - done))
 
 
 def test_l1_every_action_of_the_reference_run_can_be_cut_in_every_way(matrix: Matrix) -> None:
@@ -54,6 +62,18 @@ def test_l1_every_action_of_the_reference_run_can_be_cut_in_every_way(matrix: Ma
     kinds = {action[0] for action in matrix.trace} | {action[2] for action in matrix.trace if action[0] == "tool"}
     assert kinds >= {"mkdir", "open", "write", "sync", "sync_dir", "rename", "unlink", "spawn", "request"}
     assert kinds >= {"tool", "effect", "overwrite"}
+
+
+def test_l1_the_short_run_holds_all_that_can_be_cut_short(short: Matrix) -> None:
+    state = short.reference
+    kinds = {op.repeat for op in state.ops.values() if op.repeat}
+    assert kinds == {"pure", "keyed", "queryable", "opaque"}
+    assert [n for n, op in state.ops.items() if op.tries > 1] == [4]  # a retry
+    events = must.whole_events(short.recover(Left()).log)
+    assert [len(e["data"]["calls"]) for e in events if e["kind"] == "model.reply"] == [3, 3, 1]
+    assert [e["op"] for e in events if e["kind"] == "decide" and e["data"].get("inbox")] == [5]  # an approval
+    assert any(op.child for op in state.ops.values()) and any(e["kind"] == "verify" for e in events)
+    assert any(list(blob_names(e["data"])) for e in events)
 
 
 def test_l1_an_intent_that_was_never_synced_proves_no_blob_when_its_end_is_recorded_later(matrix: Matrix) -> None:
@@ -70,16 +90,56 @@ def test_l1_an_intent_that_was_never_synced_proves_no_blob_when_its_end_is_recor
             matrix.check(disk, again, point, "names")
 
 
-def test_l1_a_word_that_was_taken_is_on_the_disk(matrix: Matrix) -> None:
-    """A message is removed from the inbox only when no loss of power can lose its event."""
-    taken = 0
-    for n, action in enumerate(matrix.trace, 1):
+def test_l1_a_slow_read_whose_intent_was_lost_is_no_damage() -> None:
+    """It goes through the shim and leaves a folder that the journal does not know, with or without its bytes."""
+    with playground() as place:
+        matrix = Matrix(place, wide_site(place / "project", SLOW))
+        [read] = [n for n, a in enumerate(matrix.trace) if a[0] == "spawn" and a[2] == "slow"]
+        last = next(n for n, a in enumerate(matrix.trace) if a[0] == "spawn" and n > read)
+        for n, cut, how in matrix.singles():
+            if read < n <= last:
+                matrix.check(Disk(), matrix.trace, (n, cut), how)
+
+
+def words_taken(before: Disk, trace: Sequence[Action]) -> list[str]:
+    """The kinds of the messages that a run removes from its inbox; the event of each is then on the platter."""
+    taken = []
+    for n, action in enumerate(trace, 1):
         if action[0] == "unlink" and "/inbox/" in str(action[1]):
             run, _, name = str(action[1]).partition("/inbox/")
-            sure = must.whole_events(*at_point(Disk(), matrix.trace, n, None).journal(run, durable=True))
+            sure = must.whole_events(*at_point(before, trace, n, None).journal(run, durable=True))
             assert name.removesuffix(".json") in {event["data"].get("inbox") for event in sure}
-            taken += 1
-    assert taken == 2
+            taken.append(name.partition("-")[0])
+    return taken
+
+
+def test_l1_a_word_that_was_taken_is_on_the_disk(matrix: Matrix) -> None:
+    """A message is removed from the inbox only when no loss of power can lose its event."""
+    assert sorted(words_taken(Disk(), matrix.trace)) == ["answer", "approve"]
+
+
+def after_payment(matrix: Matrix) -> tuple[Left, Disk]:
+    """Killed when the opaque payment had been made and nothing noted it."""
+    paid = [n for n, a in enumerate(matrix.trace) if a[0] == "tool" and a[2:5] == ("effect", "effect", "pay")]
+    return matrix.check(Disk(), matrix.trace, (paid[0] + 1, None), "kill")
+
+
+def test_l1_a_settlement_that_was_taken_is_on_the_disk(matrix: Matrix) -> None:
+    left, disk = after_payment(matrix)
+    assert words_taken(disk, matrix.recover(left).trace) == ["settle"]
+
+
+def test_l1_an_amendment_that_was_taken_is_on_the_disk(matrix: Matrix, tmp_path: Path) -> None:
+    left, disk = after_payment(matrix)
+    unpack(left.image, tmp_path / "runs", matrix.site.clock.at)
+    stage = matrix.site.stage(tmp_path / "runs", left.ledger)
+    folder = top_run(tmp_path / "runs")
+    assert folder is not None
+    deliver.send(folder, stage, {"kind": "amend", "what": "stale", "target": "look", "value": [["look"]], "why": "old"})
+    stage.close()
+    disk = at_point(disk, stage.trace, len(stage.trace), None)
+    again = matrix.recover(Left(disk.image(), left.ledger, left.boot)).trace
+    assert words_taken(disk, again) == ["amend", "settle"]
 
 
 def test_l1_no_blob_is_named_before_it_exists(matrix: Matrix) -> None:

@@ -10,11 +10,15 @@ from typing import Any
 import pytest
 
 from harness.errors import HarnessError, JournalError
+from harness.events.line import at_text, frame
 from harness.events.scan import scan
 from harness.runs.fork import fork, point, read_source
+from harness.runs.list import read
 from harness.runs.peek import read_state
 from tests.command import events, harness, newest
+from tests.journal_lines import RUN, START
 from tests.loop_world import Project, Ran, call, finish, reply
+from tests.past_runs import DAY, ENDED, past_run
 from tests.run_files import add_pipeline, add_tool, calls, make_project, script
 
 
@@ -303,7 +307,7 @@ AMENDMENTS: dict[str, tuple[str, ...]] = {
     "neither": ("--why", "x"), "both": ("--stale", "a", "--receipt", "1=b.txt", "--why", "x"),
     "no such operation": ("--receipt", "99=b.txt", "--why", "x"), "no file": ("--receipt", "1=none.txt", "--why", "x"),
     "no text": ("--receipt", "1=bytes", "--why", "x"), "no name": ("--receipt", "b.txt", "--why", "x"),
-    "an empty reason": ("--stale", "a", "--why", " "),
+    "no end": ("--receipt", "1=/dev/zero", "--why", "x"), "an empty reason": ("--stale", "a", "--why", " "),
 }  # fmt: skip
 
 
@@ -341,3 +345,13 @@ def test_an_amendment_that_says_nothing_is_dropped_and_told(project: Project, va
     more = project.resume(ran.folder, budget="turns=5")
     assert more.stop.name == "passed" and not [e for e in more.of("amend") if e["data"]["what"] != "budget"]
     assert len(more.notes()) == 3 and not list((ran.folder / "inbox").iterdir())
+
+
+def test_a_fork_begins_when_it_was_made_and_not_with_its_source(tmp_path: Path) -> None:
+    """Else a fork of an old run hides newer ones from --since and is the first that goes with --older."""
+    made = past_run(tmp_path, 1, ENDED)
+    journal = made / "events.jsonl"
+    rest = journal.read_bytes().split(b"\n", 1)[1]
+    start = {**RUN, "run": made.name, "fork": {"run": "x", "seq": 1}}
+    journal.write_bytes(frame(1, 1, at_text(START - 40 * DAY), "run.start", start) + rest)
+    assert read(made).began == int(START) and read(made).stop == "passed"

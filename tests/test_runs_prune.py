@@ -103,6 +103,20 @@ def test_case_42_killed_half_way_the_rest_goes_next_time(tmp_path: Path, number:
     assert list(runs.iterdir()) == []
 
 
+@pytest.mark.parametrize("left", [b"", b"\0" * 90, None])
+def test_a_run_whose_journal_is_empty_but_not_its_attempts_is_damaged_and_kept(
+    project: Path, left: bytes | None
+) -> None:
+    run = begun(project, calls(["keep"]), finish("x"))
+    journal = run / "events.jsonl"
+    journal.unlink() if left is None else journal.write_bytes(left)
+    for command in (["show", run.name], ["resume", run.name]):
+        done = harness(*command, cwd=project)
+        assert done.returncode == 3 and "may have had an effect" in done.stderr and "deleted" not in done.stderr
+    assert "damaged" in harness("runs", cwd=project).stdout
+    assert prune(project, "--older", "0s", "--yes")[1] == [] and run.exists()
+
+
 def test_case_42_the_command_sweeps_what_a_killed_one_left(project: Path) -> None:
     left = project / ".harness/runs" / f"{TRASH}20260101T000000-x-aaaaaaaa"
     (left / "ops").mkdir(parents=True)
@@ -225,3 +239,8 @@ def test_dry_run_default_choice_json_and_bad_words(project: Path) -> None:
     for words in wrong:
         code, _, said = prune(project, *words)
         assert code == 2 and "fix:" in said, words
+
+
+def test_a_stop_that_is_none_is_named_with_the_option_that_was_typed(project: Path) -> None:
+    code, gone, said = prune(project, "--stop", "failde", "-n")
+    assert (code, gone) == (2, []) and "--stop failde" in said and "near: failed" in said and "--status" not in said

@@ -39,6 +39,15 @@ def test_an_export_names_the_commands_and_is_no_skill_of_ours(project: Path, cli
     assert not found.shadowed
 
 
+def test_an_export_names_the_inputs(project: Path) -> None:
+    file = project / "skills" / "late-batch" / "SKILL.md"
+    inputs = "metadata:\n  inputs: |\n    logs! <PATH> the logs\n    service the service\n"
+    file.write_text(file.read_text().replace("allowed-tools", f"{inputs}allowed-tools"))
+    (skill,) = catalog_of(project).named("late-batch")
+    text = export_skill(project, "claude", skill).read_text()
+    assert "Inputs:\n   `-i logs=PATH` (required), `-i service=VALUE`.\n" in text and len(text.splitlines()) < 30
+
+
 def test_an_export_is_written_again_and_a_stale_one_is_told(project: Path) -> None:
     (skill,) = catalog_of(project).named("late-batch")
     path = export_skill(project, "claude", skill)

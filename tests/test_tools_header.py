@@ -208,6 +208,15 @@ def test_the_written_forms_of_a_parameter(tmp_path: Path) -> None:
     assert (any_.notation, any_.text) == (None, "<lower> x")
 
 
+@pytest.mark.parametrize("word", ["$host", "${host}", "${--host}", "--host=${inputs.host}"])
+def test_a_query_that_would_ask_about_a_placeholder_is_refused(tmp_path: Path, word: str) -> None:
+    """Its answer would be "it did not happen", and the call be made twice."""
+    tool = header(tmp_path, "@option --host!", "@meta repeat queryable", f"@meta query is-drained {word}")
+    [finding] = tool.findings
+    assert (finding.code, finding.severity, finding.line) == ("bad-value", "error", 4)
+    assert "{--option}" in finding.text()
+
+
 def test_env(tmp_path: Path) -> None:
     tool = header(tmp_path, "@env PAY_TOKEN!  payment service", "@env KEY! <FILE> a key", "@env OLD=secret")
     assert tool.env == (

@@ -67,6 +67,8 @@ def test_a_park_names_the_call_and_the_command_with_its_digest():
         "11:45:25 ask #10 waiting which pod?",
         "needs-approval in 2.0s - 1 turn - 1k tokens - $0.01",
         "  a call waits for your approval",
+        "  #9 replay-request",
+        "  #10 asks: which pod?",
         "  next: harness approve k3v9 9 --digest 5f3a09c1",
         "  next: harness answer k3v9 10 TEXT",
     ]

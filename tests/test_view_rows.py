@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.view.closing import first_line, last_lines, totals
+from harness.view.closing import SETTLED, first_line, last_lines, totals
 from harness.view.fold import apply, replay
 from harness.view.results import detail, result_text
 from harness.view.rows import CLOSED, Tree, short
@@ -162,7 +162,8 @@ def test_every_stop_has_a_sentence_and_a_command(stop):
     lines = last_lines(replay(log.events, RUN), ASCII)
     assert lines[0].startswith(f"{stop} in ")
     assert len(lines[1].split()) > 3
-    assert lines[2].startswith("  next: harness ") and "k3v9" in lines[2]
+    command = next(line for line in lines if line.startswith("  next: harness "))
+    assert "k3v9" in command
 
 
 @pytest.mark.parametrize("columns", [200, 66, 59, 45, 40])
@@ -195,3 +196,57 @@ def test_every_closed_state_has_a_mark_and_a_colour():
 
 def test_a_run_is_named_by_four_characters_of_its_id():
     assert short(RUN) == "k3v9"
+
+
+@pytest.mark.parametrize(
+    ("stop", "commands"),
+    [
+        ("needs-approval", ["harness approve k3v9"]),
+        ("needs-answer", ["harness answer k3v9 TEXT"]),
+        ("unknown-outcome", [f"harness settle k3v9 {word}" for word in SETTLED]),
+    ],
+)
+def test_what_waits_in_a_child_that_was_not_read_is_not_given_its_callers_number(stop, commands):
+    log = Journal()
+    log.start()
+    log.reply(1, [call(1, "triage")])
+    log.allow(1)
+    log.begin(1, "triage", child=CHILD)
+    log.add("park", 2, stop=stop, exit=PARKS[stop], ops=[1], hint="")
+    lines = last_lines(replay(log.events, RUN), ASCII)
+    assert [line for line in lines if "next:" in line] == [f"  next: {command}" for command in commands]
+
+
+def test_the_call_that_waits_and_the_question_are_in_the_last_lines():
+    log = Journal()
+    log.start()
+    log.reply(1, [call(1, "send", "--to", "a b"), ask(2, "which pod?")])
+    log.add("decide", 1, 1, verdict="ask", effect="external", digest="5f3a09c1deadbeef", by="rule")
+    log.add("park", 2, stop="needs-approval", exit=5, ops=[1, 2], hint="")
+    lines = last_lines(replay(log.events, RUN), ASCII)
+    assert lines[2:4] == ["  #1 send --to 'a b'", "  #2 asks: which pod?"]
+    log = Journal()
+    log.start()
+    log.reply(1, [call(1, "send", "--to", "x" * 2000)])
+    log.add("park", 2, stop="needs-approval", exit=5, ops=[1], hint="")
+    assert max(map(len, last_lines(replay(log.events, RUN), ASCII))) < 500
+
+
+def test_the_question_of_a_verifier_is_in_the_last_lines():
+    log = Journal()
+    log.start()
+    log.reply(1, [finish(1)])
+    log.add("verify", 1, ok=False, question="is that so?", checks=[{"name": "ask-me", "exit": 10, "op": 2}])
+    log.add("park", 2, stop="needs-answer", exit=10, ops=[2], hint="")
+    lines = last_lines(replay(log.events, RUN), ASCII)
+    assert "  #2 asks: is that so?" in lines and "  next: harness answer k3v9 2 TEXT" in lines
+
+
+def test_a_redacted_run_is_not_said_to_go_on():
+    log = Journal()
+    log.start()
+    log.reply(1, [call(1, "a")])
+    log.finish("failed", 1)
+    log.add("amend", 3, what="redact", why="asked")
+    lines = last_lines(replay(log.events, RUN), ASCII)
+    assert any("redact" in line for line in lines) and not any("resume" in line for line in lines)

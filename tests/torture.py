@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import random
+import resource
 import sys
 import time
 import traceback
@@ -17,10 +18,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.journal_disk import Disk
 from tests.torture_matrix import Matrix, playground
-from tests.torture_site import wide_site
+from tests.torture_site import SHORT, wide_site
 
 Work = tuple[str, int, int]
 Done = tuple[int, list[str]]
+WIDE_PART = 6
+"""One double crash in so many is one of the whole reference run, the others are of the short one."""
 
 
 def singles(matrix: Matrix, part: int, parts: int) -> Done:
@@ -54,20 +57,29 @@ def doubles(matrix: Matrix, seed: int, wanted: int) -> Done:
 def work(given: Work) -> Done:
     kind, part, amount = given
     with playground() as place:
-        matrix = Matrix(place, wide_site(place / "project"))
-        return (singles if kind == "single" else doubles)(matrix, part, amount)
+        site = wide_site(place / "project", *([SHORT] if kind == "double" else []))
+        return (singles if kind == "single" else doubles)(Matrix(place, site), part, amount)
 
 
 def report(kind: str, todo: list[Work], cores: int) -> int:
-    began = time.monotonic()
+    began, before = time.monotonic(), cpu_seconds()
     with multiprocessing.get_context("spawn").Pool(cores) as pool:
         found = pool.map(work, todo, chunksize=1)
+        pool.close()
+        pool.join()  # else what it used is not counted
     wrong = [text for _, texts in found for text in texts]
     for text in wrong[:20]:
         print(text)
-    count, took = sum(count for count, _ in found), time.monotonic() - began
-    print(f"{count} {kind} crashes, {len(wrong)} violations ({took:.0f} s on {cores} processes)", flush=True)
+    took, used = time.monotonic() - began, cpu_seconds() - before
+    how = f"{took:.0f} s, {used:.0f} s of the processor, {cores} processes"
+    print(f"{sum(count for count, _ in found)} {kind} crashes, {len(wrong)} violations ({how})", flush=True)
     return len(wrong)
+
+
+def cpu_seconds() -> float:
+    """What the processes that this one waited for used."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def main() -> int:
@@ -78,8 +90,10 @@ def main() -> int:
     given = parser.parse_args()
     parts = given.cores * 2
     wrong = report("single", [("single", part, parts) for part in range(parts)], given.cores)
-    share = -(-given.doubles // parts)
-    wrong += report("double", [("double", given.seed + part, share) for part in range(parts)], given.cores)
+    many, some = (-(-given.doubles * share // WIDE_PART // parts) for share in (WIDE_PART - 1, 1))
+    todo: list[Work] = [("double", given.seed + part, many) for part in range(parts)]
+    todo += [("wide", given.seed + parts + part, some) for part in range(parts)]
+    wrong += report("double", todo, given.cores)
     return min(1, wrong)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -40,7 +40,7 @@ PRINTED = {
 KINDS = {"note": once, "store": once, "busy": busy_once, "book": does, "mail": does, "pay": does}
 PARTS: dict[str, Part] = {name: KINDS.get(name, says)(text) for name, text in PRINTED.items()}
 PARTS |= {"check": accepts("all is well"), "asked": answers(PRINTED["book"])}
-FREE = ("book", "mail")  # a flag lets them run; `pay` waits for a person
+FREE = ("book", "mail")
 SKILL = """---
 name: look
 description: Does everything once. Use for tests.
@@ -82,6 +82,33 @@ skills:
       - calls: [{{finish: scouted}}]
         {SAID}
 """
+SHORT = f"""harness-script: 1
+replies:
+  - calls: [{{run: [big]}}, {{run: [note, a]}}, {{run: [book, b]}}]
+    {SAID}
+  - calls: [{{run: [busy, d]}}, {{run: [pay, e]}}, {{run: [scout, look]}}]
+    {SAID}
+  - calls: [{{finish: all is well}}]
+    {SAID}
+skills:
+  scout:
+    replies:
+      - calls: [{{run: [note, g]}}]
+        {SAID}
+      - calls: [{{finish: scouted}}]
+        {SAID}
+"""
+"""The same kinds of things in fewer steps, for the crashes of recoveries, of which there are many."""
+SLOW = f"""harness-script: 1
+replies:
+  - calls: [{{run: [slow]}}]
+    {SAID}
+  - calls: [{{run: [pay, e]}}]
+    {SAID}
+  - calls: [{{finish: all is well}}]
+    {SAID}
+"""
+"""A read through the shim in a batch of its own, whose intent nobody puts on the disk."""
 PLAN = "  first: {run: [store, f]}\n  second: {run: [look], needs: [first]}\n"
 UNKNOWN = "unknown-outcome"
 MOST = 40
@@ -90,14 +117,21 @@ MOST = 40
 
 @dataclass
 class WideSite(Site):
-    """A project whose tools are played; its run is gone on with by a person who says yes to all."""
+    """A project whose tools are played; its run is gone on with by a person who says yes to all.
+
+    A flag lets the tools that are `free` run, and forbids those that are `denied`; the other ones wait for a person.
+    """
+
+    worker: Scripted = field(kw_only=True)
+    free: tuple[str, ...] = FREE
+    denied: frozenset[str] = frozenset()
 
     def stage(self, runs: Path, ledger: Ledger) -> Stage:
         return Stage(runs, PARTS, ledger)
 
     @property
     def rules(self) -> Rules:
-        return Rules(tuple((name, {}) for name in FREE))
+        return Rules(tuple((name, {}) for name in self.free), self.denied)
 
     def begin(self, world: World) -> Run:
         return begin(world, self.root, skill_kit(self.resolved), self.order(rules=self.rules))
@@ -122,10 +156,6 @@ class WideSite(Site):
             return drive(run)
         finally:
             run.log.close()
-
-    @property
-    def worker(self) -> Scripted:
-        return Scripted(self.script, "scout")
 
     def live(self, stage: Stage, runs: Path) -> Stop:
         """Begin a run, or go on with the one that is there, with a person who sees to all it waits for, to its end."""
@@ -185,7 +215,8 @@ def wide_site(root: Path, script: str = SCRIPT) -> WideSite:
     scout.mkdir(parents=True)
     (scout / "SKILL.md").write_text(SCOUT)
     site = make_site(root, script, bodies, SKILL)
-    return WideSite(site.root, site.script, site.model, site.catalog, site.resolved)
+    worker = Scripted(site.script, "scout")
+    return WideSite(site.root, site.script, site.model, site.catalog, site.resolved, worker=worker)
 
 
 def header(name: str, meta: str) -> str:

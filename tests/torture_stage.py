@@ -15,7 +15,11 @@ from pathlib import Path
 from tests.journal_disk import Action, Recorder
 
 Ledger = tuple[Action, ...]
-ENDED = ("/bin/true", "/bin/false")
+ENDED = (["/bin/true"], ["/bin/false"])
+KILLED = ["/bin/sh", "-c", "kill -9 $$"]
+Blow = tuple[int, int]
+"""Which start of a tool is killed with its shim, counted from 0, and where: before the shim's first note, after it,
+after what the tool did, after what it printed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +98,18 @@ def accepts(answer: str) -> Part:
     return part
 
 
+_Shim = tuple[int, int, bytes]
+"""The descriptors of `started` and `rc`, and what the shim writes into the first."""
+
+
+class _Killed(Exception):
+    """The shim and its tool are no more."""
+
+
 class Stage(Recorder):
     """The disk's recorder, with tools that are played. `ledger` is what happened before, in earlier processes too."""
+
+    blows: tuple[Blow, ...] = ()
 
     def __init__(self, root: Path, parts: Mapping[str, Part], ledger: Ledger = ()) -> None:
         super().__init__(root)
@@ -115,31 +129,51 @@ class Stage(Recorder):
         self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], stdin: int, stdout: int, stderr: int,
         pass_fds: Sequence[int] = (), placed: Mapping[int, int] | None = None,
     ) -> subprocess.Popen[bytes]:  # fmt: skip
-        shim = list((placed or {}).values()) or list(pass_fds)[-2:]
+        fds = list((placed or {}).values()) or list(pass_fds)[-2:]
+        shim = (fds[0], fds[1], b"r" if any("printf r " in word for word in argv) else b".") if fds else None
         words = list(argv)[list(argv).index("harness-shim") + 5 :] if "harness-shim" in argv else list(argv)
         with self._mutex:
             key = len(self.trace)
+            number = sum(action[0] == "spawn" for action in self.trace)
             self.trace.append(("spawn", env["HARNESS_OP_ID"], Path(words[0]).name))
-        code = self._play(key, words, env, stdout, shim)
+        last = min((step for which, step in self.blows if which == number), default=None)
+        try:
+            ended = ENDED[min(self._play(key, words, env, stdout, shim, last), 1)]
+        except _Killed:
+            ended = KILLED
         null = self._null
-        return super(Recorder, self).spawn([ENDED[min(code, 1)]], cwd, {}, null, null, null)
+        return super(Recorder, self).spawn(ended, cwd, {}, null, null, null)
 
-    def _play(self, key: int, words: Sequence[str], env: Mapping[str, str], stdout: int, shim: Sequence[int]) -> int:
-        """Let the tool and its shim do what they do; the exit of the process that stands for them: 0 or 1."""
+    def _play(
+        self, key: int, words: Sequence[str], env: Mapping[str, str], stdout: int, shim: _Shim | None, last: int | None
+    ) -> int:  # fmt: skip
+        """Let the tool and its shim do what they do; the exit of the process that stands for them: 0 or 1.
+
+        With `last` they are killed there. Raises _Killed.
+        """
         name, op_id = Path(words[0]).name, env["HARNESS_OP_ID"]
+
+        def lives(step: int) -> None:
+            if step == last:
+                raise _Killed
 
         def act(what: str) -> None:
             with self._mutex:
                 self.trace.append(("tool", key, "effect", what, name, *words[1:], op_id))
 
         scene = Scene(tuple(words[1:]), op_id, env, lambda: self.ledger, act)
-        if not shim:
-            code, out = self.parts[name](scene)
-            os.write(stdout, out)
-            return code
-        self._tool_write(key, shim[0], b".")
+        lives(0)
+        if shim:
+            self._tool_write(key, shim[0], shim[2])
+        lives(1)
         code, out = self.parts[name](scene)
+        lives(2)
+        if not shim:
+            os.write(stdout, out)
+            lives(3)
+            return code
         self._tool_write(key, stdout, out)
+        lives(3)
         self._tool_write(key, shim[1], b"%03d\n" % code, over=True)
         return 0
 

@@ -57,6 +57,8 @@ class Driver:
         world.child_receipts = read_state
         world.cancelled = self._tell_level
         world.delta, world.history, world.tell = self.view.delta, self.view.history, self.view.notice
+        if self.said.verbose:
+            world.heard = self.view.notice
         world.parallel = int(self.at.config.value("parallel"))
         world.tool_timeout = float(self.at.config.value("tool_timeout"))
         world.allow_fs = tuple(self.at.config.value("runs.allow_fs"))
@@ -185,7 +187,7 @@ def session_notices(session: Session) -> list[str]:
     """What is said once at the start: which model speaks and why, and the skill's warnings."""
     found = [f"warning: {text}" for text in session.warnings]
     if session.run.state.start.get("by") == "input":
-        found.append("the goal was read from a file or a pipe: it counts as input, not as your words")
+        found.append("the goal came from an agent, a file or a pipe: it counts as input, not as your words")
     if session.run.world.guard is not None:
         found += confinement_notices(session.run.world.guard)
     if session.run.world.seals is None:

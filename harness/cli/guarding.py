@@ -68,8 +68,8 @@ def _hidden(at: Place) -> tuple[Path, ...]:
 
 def state_folder() -> Path:
     """What is kept of runs outside their projects."""
-    home = Path(os.environ.get("HOME") or Path.home())
-    return Path(os.environ.get("XDG_STATE_HOME") or home / ".local" / "state") / "harness"
+    home, told = Path(os.environ.get("HOME") or Path.home()), Path(os.environ.get("XDG_STATE_HOME") or "")
+    return (told if told.is_absolute() else home / ".local" / "state") / "harness"  # a relative one is to be ignored
 
 
 def confinement_notices(guard: Guard) -> list[str]:

@@ -43,10 +43,10 @@ def list_runs(
     elif not found:
         say(said, "no run fits; start one: harness run SKILL GOAL")
     else:
-        rows = [(short_id(r.name), began(r), r.skill, r.shown, r.problem or r.goal) for r in found]
+        rows = [(short_id(r.name), r.shown, r.skill, began(r), r.problem or r.goal) for r in found]
         if len(found) == last:
             say(said, f"the newest {last}; more with --last N")
-        print_table(said, ("ID", "BEGAN (UTC)", "SKILL", "STATE", "GOAL"), rows)
+        print_table(said, ("ID", "STATE", "SKILL", "BEGAN (UTC)", "GOAL"), rows)
     return 0
 
 
@@ -76,7 +76,7 @@ def began(run: Listed) -> str:
     return at_text(run.began)[:19].replace("T", " ")
 
 
-def check_status(status: str | None) -> None:
+def check_status(status: str | None, option: str = "--status") -> None:
     """Refuse a word that no run can be listed with. Raises HarnessError with the nearest."""
     if status is None:
         return
@@ -84,4 +84,4 @@ def check_status(status: str | None) -> None:
 
     known = (*CODES, *WITHOUT)
     if status not in known:
-        raise HarnessError(f"--status {status} is no state of a run{near_text(status, known)}", ", ".join(known))
+        raise HarnessError(f"{option} {status} is no state of a run{near_text(status, known)}", ", ".join(known))

@@ -58,7 +58,7 @@ def prune(
         raise HarnessError("--force is for runs that are named", "harness runs prune RUN --force")
     if keep is not None and keep < 0:
         raise HarnessError(f"--keep {keep} keeps nothing", "give a number of 0 or more")
-    check_status(stop)
+    check_status(stop, "--stop")
     if not names and older is None and keep is None and stop is None:
         older, keep = OLDER, KEEP
     named = tuple(find_run(folder, name, allow_last=False) for name in names or ())

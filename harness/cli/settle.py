@@ -109,9 +109,10 @@ def _target(folder: Path, words: list[str]) -> Waiting:
 def _printed(file: str) -> str:
     """The text of FILE. Raises HarnessError."""
     try:
-        raw = Path(file).read_bytes()
+        with open(file, "rb") as source:
+            raw = source.read(MAX_OUTPUT + 1)  # it may have no end
     except OSError as error:
         raise HarnessError(f"cannot read {file}: {(error.strerror or str(error)).lower()}", "name a file") from error
     if len(raw) > MAX_OUTPUT:
-        raise HarnessError(f"{file} has {len(raw)} bytes; of a call {MAX_OUTPUT} are kept", "give its beginning")
+        raise HarnessError(f"{file} has over {MAX_OUTPUT} bytes, and of a call no more are kept", "give its beginning")
     return raw.decode("utf-8", "replace")

@@ -14,7 +14,7 @@ from harness.cli.options import Globals, globals_of, manual
 from harness.cli.output import flags, print_json
 from harness.cli.place import Place, catalog, place, runs_dir
 from harness.errors import HarnessError, JournalError
-from harness.events.scan import scan
+from harness.events.scan import never_started, scan
 from harness.runs.find import find_run
 from harness.runs.list import is_owned
 from harness.view.closing import stop_of
@@ -85,11 +85,13 @@ def read_events(folder: Path) -> tuple[dict[str, Any], ...]:
     """The events of a journal that somebody else may be writing. Raises JournalError where they cannot be read."""
     try:
         events = scan((folder / "events.jsonl").read_bytes(), folder, blobs=False).events
+    except FileNotFoundError as error:
+        raise never_started(folder) from error
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise JournalError(f"the run cannot be read: {reason}", "look at its folder", str(folder)) from error
     if not events or events[0]["kind"] != "run.start":
-        raise JournalError("this run never started", "start it again; its folder may be deleted", str(folder))
+        raise never_started(folder)
     return events
 
 

@@ -34,7 +34,7 @@ def approve(
     said, at, found = _found(ctx, name, op)
     if digest is None:
         return _at_terminal(said, at, found, resume)
-    target = one(found)
+    target = one(found, digest if op is not None else "")
     refuse_for_agent(target.folder)
     if len(digest) < MIN_DIGEST or not str(target.op.digest).startswith(digest):
         what = f"operation {target.op.n} has the digest {target.op.digest}"

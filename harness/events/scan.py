@@ -13,6 +13,8 @@ from harness.events import line as lines
 
 REDACTS = b'"what":"redact"'
 """In every journal from which a value was removed; a text that says so has its quotes escaped."""
+BLOB = b'"blob":'
+"""In every line that names a blob; likewise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +30,17 @@ class Scan:
         return bool(self.events) and self.events[0]["kind"] == "run.start"
 
 
+def has_attempts(folder: Path) -> bool:
+    """Whether something was about to run: the first event was on the disk before the first attempt's folder."""
+    return any((folder / "ops").glob("*/*"))
+
+
 def never_started(folder: Path) -> JournalError:
     """The error for a folder without a whole first event."""
     journal = folder / "events.jsonl"
+    if has_attempts(folder):
+        what = "the journal is empty or gone, but attempts of this run are there: they may have had an effect"
+        return JournalError(what, "restore its folder from a copy; look at ops before it is begun anew", str(folder))
     if journal.is_file() and b"\n" in journal.read_bytes():
         return JournalError("no line of the journal can be read", "put the file back as it was written", str(journal))
     return JournalError("this run never started", "start it again; its folder may be deleted", str(folder))
@@ -60,7 +70,7 @@ def scan(raw: bytes, folder: Path, blobs: bool = True) -> Scan:
     good, lost = 0, ""
     path = folder / "events.jsonl"
     for event, end in good_events(raw, path):
-        lost = _lost_blob(event, folder) if blobs else ""
+        lost = _lost_blob(event, folder) if blobs and raw.find(BLOB, good, end) >= 0 else ""
         if lost:
             break
         events.append(event)

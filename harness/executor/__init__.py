@@ -6,7 +6,7 @@ place that decides whether something may run, and not one that writes the journa
 """
 
 from harness.executor.environment import environment
-from harness.executor.evidence import Evidence, collect, evidence, has_begun, kill_attempt
+from harness.executor.evidence import Evidence, collect, evidence, has_acted, kill_attempt
 from harness.executor.files import cut
 from harness.executor.orphans import kill_tree, survivors
 from harness.executor.outcome import Cancel, Job, Outcome, not_started
@@ -23,7 +23,7 @@ __all__ = [
     "cut",
     "environment",
     "evidence",
-    "has_begun",
+    "has_acted",
     "kill_attempt",
     "kill_tree",
     "not_started",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.events.clock import Clock
-from harness.executor.files import Files, began, exit_code, opened, outcome, request
+from harness.executor.files import ACTS, READS, Files, began, exit_code, mark, opened, outcome, request
 from harness.executor.orphans import kill_all, survivors
 from harness.executor.outcome import Outcome
 from harness.executor.proc import lives, locks, pids
@@ -44,10 +44,14 @@ def evidence(folder: Path, op_id: str) -> Evidence:
         return Evidence(rc, began(files) if shim else True, alive, found, _overdue(folder))
 
 
-def has_begun(folder: Path) -> bool:
-    """Whether an attempt through the shim came so far that its tool may have run; a direct one leaves no word of it."""
+def has_acted(folder: Path, for_sure: bool = False) -> bool:
+    """Whether an attempt through the shim came so far that it may have had an effect; a direct one never has.
+
+    Its `started` may be a lost page. That is no proof where the journal lost nothing that was on the disk: whatever can
+    have an effect starts once its intent is there.
+    """
     with opened(folder) as files:
-        return began(files)
+        return mark(files) == ACTS if for_sure else mark(files) not in (b"", READS)
 
 
 def collect(folder: Path, limits: Limits | None = None) -> Outcome:

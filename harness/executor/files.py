@@ -1,7 +1,7 @@
 """The files of an attempt through the shim, read as evidence: what it printed, whether it began, how it ended.
 
     request.json   what was asked: argv, cwd, seconds, deadline
-    started        one byte once the shim began; empty counts as absent
+    started        one byte once the shim began, ACTS or READS; empty counts as absent
     out, err       what the tool printed, locked by whatever of it still has them open
     rc             `....`, then the exit code as three digits and a newline; in no other form does it count
 
@@ -27,6 +27,8 @@ from harness.executor.outcome import Outcome, not_started
 from harness.sandbox import Limits
 
 NAMES = ("started", "rc", "out", "err")
+ACTS, READS = b".", b"r"
+"""The byte in `started`: of an attempt that may have an effect, and of one whose intent need not be on the disk."""
 PENDING = b"...."
 KILL_AFTER_S = 2
 """From the shim's SIGTERM at the deadline to its SIGKILL."""
@@ -71,6 +73,11 @@ def exit_code(files: Files) -> int | None:
 def began(files: Files) -> bool:
     """True once the shim was about to start the tool."""
     return files.started >= 0 and os.fstat(files.started).st_size > 0
+
+
+def mark(files: Files) -> bytes:
+    """What the shim of a begun attempt wrote: ACTS or READS; a NUL where only the file's length outlived lost power."""
+    return os.pread(files.started, 1, 0) if files.started >= 0 else b""
 
 
 def outcome(files: Files, limits: Limits, seconds: float, ms: int | None = None) -> Outcome:

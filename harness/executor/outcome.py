@@ -13,7 +13,7 @@ from harness.sandbox import Limits
 class Job:
     """One attempt to make. `argv[0]` is an absolute path; `timeout` is seconds; `stdin` is all the tool can read.
 
-    `digest` is that of what will run, for the record alone.
+    `digest` is that of what will run, for the record alone. `harmless`: it changes nothing, and may be done twice.
     """
 
     argv: tuple[str, ...]
@@ -24,6 +24,7 @@ class Job:
     stdin: bytes = b""
     limits: Limits = field(default_factory=Limits)
     digest: str | None = None
+    harmless: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,11 +63,13 @@ def run(
     wrap: Wrap = unwrapped,
     start: Start = here,
     pass_fds: Sequence[int] = (),
+    limited: bool = True,
 ) -> Outcome:
     """Make one attempt and return when it is over: its first process has ended and nothing of its tree is left.
 
     `wrap` puts a confining command in front, `start` chooses the thread of the spawn, `pass_fds` are inherited by what
-    `wrap` put in front. Never raises for what a tool does or cannot do. Several may run at once, in threads.
+    `wrap` put in front. What is not `limited` keeps the limits of its user: deadline, output and processes are watched
+    all the same. Never raises for what a tool does or cannot do. Several may run at once, in threads.
     """
     if cancel.level:
         return not_started("cancelled before it was started", cancelled=True)
@@ -88,7 +90,7 @@ def run(
         except (OSError, ValueError) as error:
             return not_started(reason(job, error))
         given.close()
-        if not in_front:
+        if limited and not in_front:
             set_limits(child.pid, job)
         attempt = tree.Tree(job.op_id, child.pid, born)
         seen = Watch(attempt, child, cancel, Terms(job.timeout, job.limits.procs), out, err).finish()

@@ -28,7 +28,7 @@ from harness.events.clock import Clock
 from harness.events.io import IO
 from harness.executor import tree
 from harness.executor.environment import SYSTEM_PATH
-from harness.executor.files import KILL_AFTER_S, PENDING, Files, outcome, signal_of
+from harness.executor.files import ACTS, KILL_AFTER_S, PENDING, READS, Files, outcome, signal_of
 from harness.executor.limits import ulimits
 from harness.executor.outcome import Cancel, Job, Outcome, not_started
 from harness.executor.process import stdin_of
@@ -42,7 +42,7 @@ _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL
 _STEP = 1 << 20
 # Some shells export variables of their own.
 _SHIM = (
-    "unset PWD OLDPWD SHLVL;trap : TERM INT HUP;printf . >&{started}||exit 1;{ulimits}"
+    "unset PWD OLDPWD SHLVL;trap : TERM INT HUP;printf {mark} >&{started}||exit 1;{ulimits}"
     '"$@" {started}>&- {rc}>&-;printf "%03d\\n" $? >&{rc}'
 )
 # Moves two descriptors to numbers that a shell can name: one digit. Python ignores two signals that a tool must get.
@@ -141,7 +141,8 @@ def _spawn(
 
 def _shim(job: Job, numbers: tuple[int, int]) -> list[str]:
     """The shell's argv. `numbers` are those of `started` and `rc` in it."""
-    text = _SHIM.format(started=numbers[0], rc=numbers[1], ulimits=ulimits(job))
+    mark = (READS if job.harmless else ACTS).decode()
+    text = _SHIM.format(started=numbers[0], rc=numbers[1], mark=mark, ulimits=ulimits(job))
     return [SHELL, "-c", text, "harness-shim", keeper() or "", "-k", str(KILL_AFTER_S), str(_seconds(job)), *job.argv]
 
 

@@ -91,14 +91,22 @@ def announced(op_id: str) -> Iterator[None]:
 
 
 def members(tree: Tree) -> Iterator[Member]:
-    """Every process of the attempt but its leader, dead ones that nobody has waited for included, as they are found."""
-    known = {tree.leader}
-    inside = namespace(tree.leader) if encloses(tree) else None
+    """Every process of the attempt but its leader, dead ones that nobody has waited for included, as they are found.
+
+    Whatever speaks for it, each descends from this process: the number of a leader that is gone may be anybody's.
+    """
+    known = {tree.leader} if _is_our_child(tree.leader) else set()
+    inside = namespace(tree.leader) if known and encloses(tree) else None
     for pid in _candidates(tree):
         found = look(pid)
-        if found and _belongs(found, tree, known, inside):
+        if found and _belongs(found, tree, known, inside) and (not prepare() or _descends(pid, known)):
             known.add(pid)
             yield found
+
+
+def _is_our_child(pid: int) -> bool:
+    found = look(pid)
+    return found is not None and found.parent == os.getpid()
 
 
 def living(tree: Tree) -> Iterator[Member]:
@@ -114,13 +122,11 @@ def _belongs(found: Member, tree: Tree, known: set[int], inside: str | None) -> 
     if inside is not None:  # the variables of a process that forks may have to be waited for
         return namespace(found.pid) == inside
     op_id = op_id_of(found.pid)
-    if op_id == tree.op_id:
-        return not prepare() or _descends(found.pid, known)
-    return op_id not in _running and _came_here(found)
+    return op_id == tree.op_id or (op_id not in _running and _came_here(found))
 
 
 def _descends(pid: int, known: set[int]) -> bool:
-    """True for a descendant of this process, which adopts what its descendants lose; `known` are some of them."""
+    """True below this process, which adopts what its descendants lose; `known` are some of them."""
     above = look(pid)
     while above and above.parent > 1:
         if above.parent == os.getpid() or above.parent in known:

@@ -253,4 +253,4 @@ def job_of(run: Run, op: Operation, tool: Tool, extra: Extra, attempt: int) -> J
     )  # fmt: skip
     argv = (str(tool.path), *(op.argv or ()))
     timeout = seconds_of(run, tool)
-    return Job(argv, run.project, env, timeout, op_id, stdin=extra.stdin, digest=op.digest)
+    return Job(argv, run.project, env, timeout, op_id, extra.stdin, digest=op.digest, harmless=is_harmless(op))

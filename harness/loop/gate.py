@@ -20,7 +20,7 @@ from harness.policy.decide import Decision, Request, decide
 from harness.policy.decide import over_budget as over_limit
 from harness.sandbox.choose import Refusal
 from harness.tools import Tool, can_answer
-from harness.tools.arguments import canonical, parse, refusal
+from harness.tools.arguments import canonical, faults, parse
 from harness.tools.compare import as_texts
 
 DIGEST_SHOWN = 16
@@ -63,7 +63,7 @@ def _request(run: Run, op: Operation) -> tuple[Request, tuple[int, ...]]:
     if (name in kit.workers or is_pipeline(kit.tools.get(name))) and run.depth >= MAX_DEPTH:
         return Request(name, tuple(args), effect="read", outside=f"runs are nested at most {MAX_DEPTH} deep"), ()
     if name in kit.workers:
-        return _graphed(run, op, Request(name, tuple(args), effect="read", values={"args": tuple(args)}))
+        return _worker_request(run, op, kit.workers[name], args)
     tool = kit.tools.get(name)
     if is_question(op):
         problems = question.problems(args, run.project)
@@ -71,6 +71,15 @@ def _request(run: Run, op: Operation) -> tuple[Request, tuple[int, ...]]:
     if tool is None:
         return Request(name, tuple(args), known=False, near=near_text(name, names)), ()
     return _tool_request(run, op, tool, args)
+
+
+def _worker_request(run: Run, op: Operation, worker: Tool, args: list[str]) -> tuple[Request, tuple[int, ...]]:
+    """A worker's call counts as a read: what runs inside is decided there."""
+    values, problems = parse(worker, args)
+    if problems:
+        return Request(worker.name, tuple(args), effect="read", problems=(faults(worker, problems),)), ()
+    argv = canonical(worker, values)
+    return _graphed(run, op, Request(worker.name, argv, effect="read", values=as_texts(worker, values)))
 
 
 def _tool_request(run: Run, op: Operation, tool: Tool, args: list[str]) -> tuple[Request, tuple[int, ...]]:
@@ -81,7 +90,7 @@ def _tool_request(run: Run, op: Operation, tool: Tool, args: list[str]) -> tuple
     request = Request(
         tool=tool.name, argv=argv, effect=effect_of(tool), effect_declared=tool.effect_declared or tool.pipeline,
         listed=listed, near="" if listed else near_text(tool.name, run.toolset.available), broken=broken,
-        problems=(refusal(tool, problems),) if problems else (), values={} if problems else as_texts(tool, values),
+        problems=(faults(tool, problems),) if problems else (), values={} if problems else as_texts(tool, values),
     )  # fmt: skip
     if problems or broken:
         return request, ()

@@ -23,10 +23,15 @@ LOOK = 0.25
 """Seconds between two looks for a wish to stop."""
 
 
+ABOUT = {"approve": "approval", "deny": "approval", "settle": "outcome", "answer": "answer"}
+"""A kind of message → what it is a word on. Of two words on the same thing the newer one counts."""
+
+
 def waiting_files(folder: Path) -> list[Path]:
     """The inbox's messages, oldest first; those being written do not count."""
     try:
-        return sorted(p for p in (folder / "inbox").iterdir() if p.suffix == ".json" and p.is_file())
+        found = [p for p in (folder / "inbox").iterdir() if p.suffix == ".json" and p.is_file()]
+        return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name))
     except OSError:
         return []
 
@@ -85,23 +90,39 @@ def has_word(folder: Path) -> bool:
 
 def take(run: Run) -> int:
     """Turn every message into its event, on the disk before it is acknowledged; returns how many there were."""
-    files = waiting_files(run.folder)
-    for path in files:
+    said = {path: _read(path) for path in waiting_files(run.folder)}
+    last = {_about(message): path for path, message in said.items()}
+    for path, message in said.items():
         if path.stem not in run.state.inbox:
-            _take_one(run, path)
+            _take_one(run, path, message, is_last=last[_about(message)] == path)
         with run.log.guarded("a message cannot be removed from the inbox"):
             run.world.io.unlink(path)
-    return len(files)
+    return len(said)
 
 
-def _take_one(run: Run, path: Path) -> None:
+def _read(path: Path) -> dict[str, Any] | None:
+    """A message with its operation's number, 0 where it names none; None where it cannot be used."""
     try:
         message = json.loads(path.read_bytes())
-        kind, n = message["kind"], int(message.get("op") or 0)
-    except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError):
+        return {**message, "kind": str(message["kind"]), "op": int(message.get("op") or 0)}
+    except (ValueError, KeyError, TypeError, AttributeError, OSError, OverflowError, RecursionError):
+        return None
+
+
+def _about(message: dict[str, Any] | None) -> tuple[str, int] | None:
+    """What a message decides, where only the last word on it counts."""
+    about = ABOUT.get(message["kind"]) if message is not None else None
+    return (about, message["op"]) if about is not None and message is not None else None
+
+
+def _take_one(run: Run, path: Path, message: dict[str, Any] | None, *, is_last: bool) -> None:
+    if message is None:
         run.note("warning", f"the inbox message {path.name} could not be read and was dropped.")
         return
-    if kind in ("approve", "deny"):
+    kind, n = message["kind"], message["op"]
+    if _about(message) is not None and not is_last:
+        run.note("changed", f"'{kind}' on operation {n} was taken back by a newer word.")
+    elif kind in ("approve", "deny"):
         _decision(run, message, n, path.stem)
     elif kind in ("answer", "say"):
         _words(run, message, n, path.stem)

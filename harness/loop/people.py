@@ -40,8 +40,9 @@ def park_for_child(crew: Crew) -> Stop | None:
         return None
     if crew.run.world.cancel.level or any(child.stop.name == "interrupted" for child in crew.parked.values()):
         return end(crew.run, "interrupted")
-    n, child = next(iter(crew.parked.items()))
-    return park(crew.run, child.stop.name, [n], child.hint, child.stop.code, child.until)
+    child = crew.parked[min(crew.parked)]
+    alike = sorted(n for n, other in crew.parked.items() if other.stop.name == child.stop.name)
+    return park(crew.run, child.stop.name, alike, child.hint, child.stop.code, child.until)
 
 
 def ask_question(run: Run) -> Stop | None:

@@ -20,6 +20,7 @@ from harness.policy.decide import Request
 from harness.prompt.compile import own_words
 
 MAX_BYTES = 8 * 1024 * 1024
+OUTSIDE = "`read` opens its files, skill:FILE, run:FILE and op:N; a tool may open others"
 _OPERATION = re.compile(r"op:(\d{1,9})(/err)?")
 _TURN = re.compile(r"turn:(\d{1,9})")
 _LINES = re.compile(r"(\d+)-(\d+)|-(\d+)|(\d+)")
@@ -53,7 +54,7 @@ def target_of(run: Run, path: str) -> Target | str:
         return _below(root, rest, prefix)
     if Path(path).is_absolute():
         inside = _relative(run.project, path)
-        return _below(run.project, inside, "") if inside else f"{path} lies outside the workspace"
+        return _below(run.project, inside, "") if inside else f"{path} lies outside the workspace: {OUTSIDE}"
     return _below(run.project, path, "")
 
 

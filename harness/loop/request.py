@@ -62,6 +62,9 @@ def _journal_request(run: Run, prompt: Prompt) -> None:
         "prefix": prefix_digest(prompt)[:12], "body": prompt.body[:12], "bytes": prompt.bytes,
         "estimate": tokens(prompt), "max_tokens": prompt.max_tokens, "usd": 0,
     }  # fmt: skip
+    mode = getattr(run.model, "mode", None)
+    if mode is not None:
+        fields["mode"] = mode
     changed = {key: value for key, value in fields.items() if run.last_request.get(key, ...) != value}
     run.last_request = fields
     run.append("model.start", {"turn": prompt.turn, **changed})
@@ -101,6 +104,8 @@ def _reply_data(run: Run, reply: Reply, prompt: Prompt, scheme: str) -> dict[str
     data["usage"] = None if usage is None else _figures(usage)
     data["cost"] = reply.cost_nanos / 1_000_000_000 if reply.cost_nanos else reply.cost_nanos
     data["ms"] = reply.ms
+    if reply.calls_from:
+        data["calls_from"] = reply.calls_from
     if reply.demonstration:
         data["demonstration"] = True
     return data

@@ -87,9 +87,10 @@ class World:
     """What a run acts through, shared by a run and its children.
 
     `ask` is None where nobody can be asked, `guard` where nothing is confined, `seals` (the folder of the journals'
-    digests) where none are kept. `cancelled` hears the level of a stop that came from another process. `allow_fs` are
-    types of FUSE file systems that the person lets runs live on. `context` is how many tokens a request may grow to,
-    `cheap` the model of that role and where it was named.
+    digests) where none are kept. `cancelled` hears the level of a stop that came from another process, `heard` the
+    lines that a program which is the model writes on stderr. `allow_fs` are types of FUSE file systems that the person
+    lets runs live on. `context` is how many tokens a request may grow to, `cheap` the model of that role and where it
+    was named.
     """
 
     io: IO
@@ -101,6 +102,7 @@ class World:
     tell: Callable[[str], None] = field(default=lambda text: None)
     history: Callable[[Sequence[dict[str, Any]], str, int], None] = field(default=lambda events, run, depth: None)
     cancelled: Callable[[int], None] = field(default=lambda level: None)
+    heard: Callable[[str], None] = field(default=lambda line: None)
     child_receipts: Callable[[Path], State | None] = field(default=lambda folder: None)
     parallel: int = 16
     tool_timeout: float = 60.0
@@ -118,12 +120,12 @@ class World:
 class Toolset:
     """What a run may call: its closed list, what the names mean, and what waits for what.
 
-    `stand_in` is the pipeline that speaks where there is no model; `verify` the words of each verifier. With a `form` a
-    single reply is wanted, and no call is possible.
+    `workers` holds the interface of each skill that may be called; `stand_in` is the pipeline that speaks where there
+    is no model; `verify` the words of each verifier. With a `form` a single reply is wanted, and no call is possible.
     """
 
     tools: Mapping[str, Tool]
-    workers: frozenset[str] = frozenset()
+    workers: Mapping[str, Tool] = field(default_factory=dict)
     listed: tuple[str, ...] = ()
     graph: Graph = field(default_factory=Graph)
     requires: tuple[str, ...] = ()
@@ -140,7 +142,7 @@ class Toolset:
 
 def values_of(kit: Toolset, name: str, argv: tuple[str, ...]) -> Values:
     """A canonical argv as comparable values."""
-    tool = kit.tools.get(name)
+    tool = kit.tools.get(name) or kit.workers.get(name)
     if tool is None:
         return {"args": argv}
     return as_texts(tool, parse(tool, argv)[0])

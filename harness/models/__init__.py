@@ -85,7 +85,8 @@ class Prompt:
     `bytes` and `body` are length and SHA-256 of the canonical bytes.
     `turn` is 1 + the replies so far; `failed` counts the requests that failed by an answer, over the whole run.
     Without `verbs` no call is possible; `schema` is the form that a JSON reply must have. `ended` is for models that
-    read results instead of text, `earlier` (the replies of the contexts before) for those that replay.
+    read results instead of text, `earlier` (the replies of the contexts before) for those that replay; `spoken` says
+    how to call in words, for providers that take no tools.
     """
 
     system: tuple[str, str]
@@ -105,6 +106,7 @@ class Prompt:
     bytes: int = 0
     body: str = ""
     deadline: float | None = None
+    spoken: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,11 @@ Stop = Literal["end", "calls", "length", "pause", "refusal", "overflow"]
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A whole reply: it exists only after the provider's own end marker."""
+    """A whole reply: it exists only after the provider's own end marker.
+
+    `calls_from` is `text` where a call came as plain text from a provider that was given tools. `cost_nanos` is None
+    where the price is unknown.
+    """
 
     content: list[Any]
     dialect: str
@@ -152,6 +158,7 @@ class Reply:
     served: str = ""
     request_id: str | None = None
     demonstration: bool = False
+    calls_from: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ REASONS: dict[str, tuple[str, int, bool]] = {  # reason → error class, exit co
     "auth": ("NEEDS_AUTH", 4, False),
     "account": ("NEEDS_AUTH", 4, False),
     "unknown_model": ("MISCONFIGURED", 2, False),
+    "redirected": ("MISCONFIGURED", 2, False),
+    "prompt_cut": ("MISCONFIGURED", 2, False),
     "bad_request": ("INVALID_INPUT", 3, False),
     "overflow": ("OVER_BUDGET", 6, False),
     "rate_limited": ("RETRYABLE", 75, True),

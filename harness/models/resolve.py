@@ -5,16 +5,22 @@ Who may name what (flag, environment, project, skill, user) is the caller's orde
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 from harness.errors import HarnessError, NoModelError, nearest
 from harness.models import Model, ModelRef
 from harness.models.agent import FLAG, NAME, Agent
+from harness.models.endpoints import check_name, openai_endpoint
 from harness.skills import Skill
 
 QUESTION = "prompt"
 """Whose replies a script plays to the questions that stages ask."""
-FORMS = {"scripted": "scripted:FILE", "none": "none"}
+FORMS = {
+    "openai": "openai:NAME[@BASE_URL]", "ollama": "ollama:NAME[@BASE_URL]", "exec": "exec:COMMAND",
+    "scripted": "scripted:FILE", "none": "none",
+}  # fmt: skip
 
 
 def resolve(text: str | None, *, source: str, skill: Skill | None) -> ModelRef:
@@ -31,19 +37,29 @@ def resolve(text: str | None, *, source: str, skill: Skill | None) -> ModelRef:
         raise _unknown(text, source)
     if scheme == "none":
         return _nobody(text, source, skill)
-    if not name:
-        raise HarnessError("scripted: names no file", "write scripted:FILE", source)
+    if scheme in ("openai", "ollama"):
+        check_name(scheme, name, source)
+    elif not name.strip():
+        what = "file" if scheme == "scripted" else "program"
+        raise HarnessError(f"{scheme}: names no {what}", f"write {FORMS[scheme]}", source)
     return ModelRef(scheme, name, source)
 
 
 def open_model(
-    ref: ModelRef, *, folder: Path, skill: Skill | None, args: tuple[str, ...] = (), worker: bool = False
-) -> Model:
+    ref: ModelRef, *, folder: Path, skill: Skill | None, args: tuple[str, ...] = (), worker: bool = False,
+    heard: Callable[[str], None] = lambda line: None,
+) -> Model:  # fmt: skip
     """The model itself. A script's path is taken from `folder`; `args` is the argv of the skill's pipeline.
 
-    With `worker` a script plays its list for that skill, or for questions where there is none. Raises HarnessError for
-    a script that cannot be used.
+    With `worker` a script plays its list for that skill, or for questions where there is none. `heard` is given what a
+    program says on stderr, in lines. Raises HarnessError for a script or a program that cannot be used.
     """
+    if ref.scheme in ("openai", "ollama"):
+        return _over_http(ref)
+    if ref.scheme == "exec":
+        from harness.models.exec import Program, split_command
+
+        return Program(split_command(ref.name, ref.source, folder), folder, ref=ref, heard=heard)
     if ref.scheme == "none" and skill is not None:
         from harness.models.none import NoModel
 
@@ -53,6 +69,17 @@ def open_model(
     from harness.models.scripted import Scripted
 
     return Scripted(folder / ref.name, (skill.name if skill else QUESTION) if worker else None, ref=ref)
+
+
+def _over_http(ref: ModelRef) -> Model:
+    from harness.models.memory import memory_file
+    from harness.models.openai import OpenAI
+
+    if ref.scheme == "ollama":
+        from harness.models.ollama import endpoint
+
+        return OpenAI(endpoint(ref.name, os.environ), ref=ref, file=memory_file(os.environ))
+    return OpenAI(openai_endpoint(ref.name, os.environ), ref=ref, file=memory_file(os.environ))
 
 
 def _agent(source: str) -> ModelRef:
@@ -87,7 +114,7 @@ def _pipeline(skill: Skill, source: str) -> str:
 def _unknown(text: str, source: str) -> HarnessError:
     """A name without a scheme we know, with the nearest string that is one."""
     scheme, colon, name = text.partition(":")
-    close = nearest(scheme, FORMS)
+    close = nearest(scheme, [form for form in FORMS if form != "exec"])  # nobody runs a program for a typo
     if not colon and (Path(text).suffix in (".yaml", ".yml") or Path(text).is_file()):
         guess = f"scripted:{text}"
     elif close and colon and close[0] != "none":

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from harness.events.state import Operation
 from harness.loop.run import Run
 from harness.pipeline.merge import merged
-from harness.tools.expression import MISSING, Lookup, Ref
+from harness.pipeline.words import kept
+from harness.tools.expression import MISSING, Lookup, Ref, Word
 from harness.tools.expression import field as field_of
 from harness.tools.outcome import structured
 from harness.tools.stages import Pipeline, Reducer, Stage
@@ -133,10 +135,24 @@ def consumed(plan: Plan, op: Operation) -> tuple[int, ...]:
     stage, current = plan.pipeline.stage(op.stage or ""), plan.current()
     if stage is None:
         return ()
-    bound = {s.name for word in stage.run for ref in word.refs for s in plan.pipeline.sharing(ref.root)}
-    names = [name for name, optional in edges(plan.pipeline, stage) if not optional or name in bound]
+    words = kept(stage, plan.run.toolset.tools.get(op.tool), given(plan.run, stage.name))
+    bound, written = (_named(plan, some) for some in (words, stage.run))
+    replaced = written - bound - {name for name, _ in stage.needs}  # what only stood in words that were set since
+    edged = [(name, optional) for name, optional in edges(plan.pipeline, stage) if name not in replaced]
+    names = [name for name, optional in edged if not optional or name in bound]
     found = [current[name].n for name in names if status(current.get(name)) == "ok"]
     return tuple(n for n in found if n in plan.run.state.receipts)
+
+
+def given(run: Run, stage: str) -> dict[str, object]:
+    """The arguments that were set for a stage, by parameter."""
+    start = f"{stage}."
+    return {key.removeprefix(start): v for key, v in run.state.settings.items() if key.startswith(start)}
+
+
+def _named(plan: Plan, words: Sequence[Word]) -> set[str]:
+    """The stages whose results these words hold."""
+    return {stage.name for word in words for ref in word.refs for stage in plan.pipeline.sharing(ref.root)}
 
 
 def fatal(plan: Plan) -> list[Operation]:

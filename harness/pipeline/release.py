@@ -11,7 +11,7 @@ from harness.graph.fresh import is_fresh
 from harness.loop.gate import build_request, judge, record
 from harness.loop.run import Run
 from harness.pipeline.merge import Conflict
-from harness.pipeline.plan import Plan, fatal, lookup_of, status
+from harness.pipeline.plan import Plan, fatal, given, lookup_of, status
 from harness.pipeline.words import bound
 from harness.policy.decide import Decision, Request
 from harness.tools.expression import holds
@@ -77,12 +77,6 @@ def due_of(plan: Plan, stage: Stage) -> Due:
         return Due(code="CONFLICT", why=str(error))
     except ValueError as error:
         return Due(code="INVALID_INPUT", why=str(error))
-
-
-def given(run: Run, stage: str) -> dict[str, object]:
-    """The arguments that were set for a stage, by parameter."""
-    start = f"{stage}."
-    return {key.removeprefix(start): v for key, v in run.state.settings.items() if key.startswith(start)}
 
 
 def _why_skipped(plan: Plan, stage: Stage, current: dict[str, Operation]) -> str | None:

@@ -17,12 +17,25 @@ def bound(stage: Stage, lookup: Lookup, tool: Tool | None, given: Mapping[str, o
     """
     if not given:
         return _bound(stage.run, lookup)
-    kinds = {p.name: p for p in tool.parameters} if tool is not None else {}
-    options = {name: value for name, value in given.items() if name not in kinds or kinds[name].kind != "arg"}
-    words = _bound(_without(stage.run, {name: kinds.get(name) for name in options}), lookup)
+    kinds, options = _options(tool, given)
+    words = _bound(kept(stage, tool, given), lookup)
     words[1:1] = [word for name, value in options.items() for word in _written(name, value, kinds.get(name))]
     places = {name: _value(value) for name, value in given.items() if name not in options}
     return words if tool is None or not places else _placed(tool, words, places)
+
+
+def kept(stage: Stage, tool: Tool | None, given: Mapping[str, object]) -> list[Word]:
+    """The words as written, but for those that a given option takes the place of."""
+    kinds, options = _options(tool, given)
+    return _without(stage.run, {name: kinds.get(name) for name in options})
+
+
+def _options(
+    tool: Tool | None, given: Mapping[str, object]
+) -> tuple[dict[str, Parameter], dict[str, object]]:
+    """The tool's parameters by name, and those of the given values that are no positionals."""
+    kinds = {p.name: p for p in tool.parameters} if tool is not None else {}
+    return kinds, {name: value for name, value in given.items() if name not in kinds or kinds[name].kind != "arg"}
 
 
 def _bound(template: Sequence[Word], lookup: Lookup) -> list[str]:

@@ -38,6 +38,19 @@ ASKED = (
     "the harness; only `<task>` comes from the person. Use values you were given; never invent a name, an id or a "
     "number. Say plainly what you could not establish."
 )
+SPOKEN = (
+    "Reply with one call, written as one JSON object, alone or in a ```json block; its result comes back in the next "
+    'message. The form is {"name": VERB, "arguments": {…}}. The verbs:\n'
+    '{"name": "read", "arguments": {"path": TEXT}} reads a file. A relative path is in the workspace; `skill:FILE` is '
+    'in the skill, `run:FILE` in this run; `op:7` is all output of operation 7. With "lines": "1-200", or "-50" for '
+    "the last 50, only those.\n"
+    '{"name": "run", "arguments": {"tool": NAME, "args": [TEXT, …]}} runs a callable tool. `args` is its argument '
+    "vector, one string a word: no shell, no quoting; `--help` alone explains it.\n"
+    '{"name": "ask", "arguments": {"question": TEXT}} asks the person what neither reading nor running can tell.\n'
+    '{"name": "finish", "arguments": {"answer": TEXT}} proposes the answer. It is accepted when the required results '
+    "are fresh and the checks pass; otherwise you get what is missing."
+)
+"""`spoken@1`: how a model calls where its provider takes no tools. Sent in place of the schema of the verbs."""
 
 Blob = Callable[[object], str]
 _MEANT = re.compile(r"\$\{inputs\.([a-z][a-z0-9_.-]*)\}")

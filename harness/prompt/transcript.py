@@ -18,7 +18,18 @@ from harness.models.body import Growing
 from harness.prompt.compile import RECENT, Compiled, Past, Story, View, compiled, own_words
 from harness.prompt.observation import error_class, neutral, output
 from harness.prompt.results import Call, answers, said
-from harness.prompt.texts import CONTINUE, Frame, Release, changes, marked, opening, parts, system, task_block
+from harness.prompt.texts import (
+    CONTINUE,
+    SPOKEN,
+    Frame,
+    Release,
+    changes,
+    marked,
+    opening,
+    parts,
+    system,
+    task_block,
+)
 
 FIRST_RATE = 3
 """Bytes that are counted as one token before a provider has told its own count."""
@@ -103,6 +114,7 @@ class Transcript:
             max_tokens=self.frame.max_tokens,
             mark=self.frame.mark,
             parts=parts(self._system, first),
+            spoken=SPOKEN if self.frame.verbs else "",
         )
         size, digest = self._body.measured(self.turns, pending)
         return replace(made, bytes=size, body=digest)

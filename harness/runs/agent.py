@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,8 +13,10 @@ from harness.errors import HarnessError
 from harness.events.log import follow
 from harness.events.state import Operation
 from harness.loop.run import Run, Stop, World
+from harness.loop.verify import missing
 from harness.models import Replied, Results, Turn
 from harness.models.agent import FLAG, NAME, Agent
+from harness.policy.budget import limit, used
 from harness.prompt import Transcript
 from harness.prompt.observation import error_class
 from harness.runs.deliver import speaker
@@ -115,13 +118,40 @@ def plain(turn: Turn, mark: str) -> str:
     """A turn for a reader of stdout: outside the frames of data every line is the harness's, so none needs its mark."""
     if isinstance(turn, Replied):
         calls = [block for block in turn.content if isinstance(block, dict) and block.get("type") == "tool_use"]
-        return "\n".join(f"> {call['name']} {call['input']}" for call in calls)
+        return "\n".join(f"> {_typed(call['name'], call['input'])}" for call in calls)
     blocks = [block for result in turn.results for block in result.blocks] if isinstance(turn, Results) else []
     blocks += turn.said if isinstance(turn, Results) else turn.texts
     lines = "\n".join(blocks).split("\n")
     ours = f"[{mark}] "
     shown = [_CLASS.sub(r"\1 ", line.removeprefix(ours)) if line.startswith(ours) else line for line in lines]
     return "\n".join(shown).replace(f'<task mark="{mark}">', "<task>")
+
+
+def _typed(verb: str, said: Any) -> str:
+    """A call as the words of the command that made it. A model may have written anything: it stays on one line."""
+    if not isinstance(said, Mapping):
+        return f"{verb} {said!r}"
+    if verb == "run" and isinstance(args := said.get("args") or [], list):
+        return " ".join(["step", *map(_word, (said.get("tool"), *args))])
+    return " ".join([verb, *(f"{'--lines ' if key == 'lines' else ''}{_word(value)}" for key, value in said.items())])
+
+
+def _word(value: object) -> str:
+    text = str(value)
+    return shlex.quote(text) if text.isprintable() else repr(text)
+
+
+def still_to_do(run: Run) -> list[str]:
+    """What an agent that forgot everything asks first: which results the answer still needs, and what is left."""
+    absent = missing(run)
+    needs = "; ".join(f"{one['name']} ({one['why']})" for one in absent) or "only finish"
+    left = ", ".join(filter(None, (_left(run, key) for key in ("turns", "calls"))))
+    return [f"still required: {needs}", f"left: {left}"]
+
+
+def _left(run: Run, key: str) -> str:
+    bound = limit(run.state.budget, key)
+    return "" if bound is None else f"{bound - used(run.state.spent, key, 0):f} of {bound:f} {key}"
 
 
 def code_of(stop: Stop, said: Told, verb: str) -> int:

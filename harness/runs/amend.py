@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError, near_text
@@ -57,13 +56,14 @@ def receipt_given(word: str, state: State, tool_of: Callable[[str], str | None])
 
 def _text(file: str) -> str:
     try:
-        raw = Path(file).read_bytes()
-        text = raw.decode()
+        with open(file, "rb") as source:
+            raw = source.read(MAX_BYTES + 1)  # it may have no end
     except OSError as error:
         what = f"{file} cannot be read: {error.strerror or error}"
         raise HarnessError(what, "name a file with the result") from error
-    except UnicodeDecodeError as error:
-        raise HarnessError(f"{file} is no text", "a result is UTF-8") from error
     if len(raw) > MAX_BYTES:
         raise HarnessError(f"{file} is larger than {MAX_BYTES} bytes", "a result is at most 8 MiB")
-    return text
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise HarnessError(f"{file} is no text", "a result is UTF-8") from error

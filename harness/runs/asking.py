@@ -64,7 +64,7 @@ def start_question(world: World, question: Question, project: Path, options: Opt
     ref = model_of(question, named(*(options.model or ("", ""))), world.cheap)
     budget = merged({}, parse_budget(options.budget))
     order = order_of(question, ref, budget, options)
-    model = open_model(ref, folder=Path.cwd(), skill=None)
+    model = open_model(ref, folder=Path.cwd(), skill=None, heard=world.heard)
     run = begin(world, project, kit_of(order.question or {}), order)
     attach(run, model)
     return Session(run, "prompt", limits_text(budget), ref)
@@ -79,7 +79,8 @@ def resume_question(
     if changes and not options.accept_changes:
         refuse_changes(changes, folder.name)
     ref = resolve(said[0], source=said[1], skill=None)
-    model = open_model(ref, folder=Path.cwd() if options.model else Path(start["cwd"]), skill=None)
+    folder_of_model = Path.cwd() if options.model else Path(start["cwd"])
+    model = open_model(ref, folder=folder_of_model, skill=None, heard=world.heard)
     run = reopen(world, catalog.project, folder, kit_of(start["question"]), Rules(), options.by, changes)
     attach(run, model)
     return Session(run, "prompt", limits_text(run.state.budget), ref)

@@ -17,7 +17,7 @@ from harness.events import seal
 from harness.events.amend import is_seam
 from harness.events.line import to_json
 from harness.events.log import INLINE, INLINE_LARGE, Log, create, open_log
-from harness.executor import has_begun
+from harness.executor import has_acted
 from harness.loop import inbox
 from harness.loop.act import is_harmless
 from harness.loop.run import Run, Toolset, World
@@ -194,7 +194,7 @@ def tidy_attempts(run: Run) -> None:
         op = run.state.ops.get(int(n)) if n.isdigit() else None
         if not k.isdigit() or (op is not None and int(k) <= op.attempt):
             continue
-        if has_begun(attempt) and not (op is not None and is_harmless(op)):
+        if has_acted(attempt, for_sure=True) and not (op is not None and is_harmless(op)):
             what = f"an attempt began that the journal does not know: ops/{n}/{k}"
             raise JournalError(what, f"look there, then: harness fork {run.name}", str(attempt))
         with run.log.guarded("an attempt's folder cannot be set aside"):

@@ -31,8 +31,9 @@ from harness.runs.second import changed_since, is_set_otherwise, set_arguments, 
 from harness.skills import Skill
 from harness.skills.check import resolve
 from harness.skills.discovery import Catalog
+from harness.skills.worker import as_tool, words_of
 from harness.tools import Tool
-from harness.tools.arguments import check_inputs, parse
+from harness.tools.arguments import parse
 from harness.tools.outcome import error_class
 
 PERSONS = ("needs-approval", "needs-answer", "unknown-outcome")
@@ -152,22 +153,11 @@ def _link(parent: Run, op: Operation) -> dict[str, Any]:
 
 
 def worker_words(worker: Skill, words: list[str]) -> tuple[str, dict[str, Any]]:
-    """A worker's goal and inputs from its argv: `--name=value` words are inputs. Raises HarnessError."""
-    names = {parameter.name for parameter in worker.inputs}
-    given: dict[str, str] = {}
-    rest = []
-    for word in words:
-        name, equals, value = word.removeprefix("--").partition("=")
-        if word.startswith("--") and equals and name in names:
-            given[name] = value
-        else:
-            rest.append(word)
-    values, problems = check_inputs(worker.inputs, given)
+    """A worker's goal and inputs from its argv. Raises HarnessError where a stage or an older journal has it wrong."""
+    goal, values, problems = words_of(as_tool(worker, worker.name), words)
     if problems:
         raise HarnessError("; ".join(problems), f"call {worker.name} with --input=value and the goal", code=2)
-    return " ".join(rest), dict(values)
-
-
+    return goal, values
 
 
 def _already(parent: Run, folder: Path, known: State) -> ChildEnd | None:

@@ -24,6 +24,7 @@ from harness.skills import Resolved, Skill
 from harness.skills.body import substitute
 from harness.skills.discovery import Catalog
 from harness.skills.names import find
+from harness.skills.worker import as_tool
 from harness.tools.arguments import usage
 
 MAX_FILES = 20
@@ -52,7 +53,7 @@ def compose(source: Source) -> Transcript:
         skill=resolved.skill.name, body=body_of(resolved.skill, start, source.text),
         files=_other_files(resolved.skill.folder), catalogue=catalogue, requires=kit.requires,
         checks=tuple(words[0] for words in kit.verify), limits=limits_text(start.get("budget") or {}),
-        mark=start["model"]["mark"], can_ask=True, workers=kit.workers,
+        mark=start["model"]["mark"], can_ask=True, workers=frozenset(kit.workers),
     )  # fmt: skip
     return Transcript(frame, partial(_release, kit), source.text, partial(_fresh, kit))
 
@@ -167,7 +168,7 @@ def _offer(resolved: Resolved, name: str) -> Offer:
     if tool is not None:
         return Offer(name, usage(tool), tool.describe)
     worker = resolved.workers[name]
-    return Offer(name, f"{name} GOAL", worker.description)
+    return Offer(name, usage(as_tool(worker, name)), worker.description)
 
 
 def _other_files(folder: Path) -> tuple[tuple[str, int], ...]:

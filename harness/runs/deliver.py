@@ -82,12 +82,19 @@ def meant(folder: Path, n: int | None, what: What) -> list[Waiting]:
     return found
 
 
-def one(found: list[Waiting]) -> Waiting:
-    """The only one. Raises HarnessError where several wait."""
-    if len(found) == 1:
-        return found[0]
-    numbers = " ".join(f"#{w.op.n}" for w in found)
-    raise HarnessError(f"several operations wait for an {found[0].what}: {numbers}", "name one of them")
+def one(found: list[Waiting], digest: str = "") -> Waiting:
+    """The only one, or of several the one with the digest. Raises HarnessError where several wait.
+
+    Two workers count their calls each from 1: below one top run a number alone may name several.
+    """
+    fits = [w for w in found if digest and str(w.op.digest).startswith(digest)]
+    if len(found) == 1 or len(fits) == 1:
+        return (fits or found)[0]
+    what = f"several operations wait for an {found[0].what}: {' '.join(f'#{w.op.n}' for w in found)}"
+    if len({w.folder for w in found}) == 1:
+        raise HarnessError(what, "name one of them")
+    named = ", ".join(f"{w.folder.name[-8:]} {w.op.n}" for w in found)
+    raise HarnessError(what, f"name one of them with its own run: {named}")
 
 
 def put(target: Waiting, io: IO, message: dict[str, Any]) -> None:

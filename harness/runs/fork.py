@@ -14,6 +14,7 @@ from harness.events.fold import apply, fold
 from harness.events.line import frame
 from harness.events.scan import blob_names, good_events, never_started, scan
 from harness.events.state import State
+from harness.executor import has_acted
 from harness.loop.run import World
 from harness.runs.begin import new_log
 from harness.runs.facts import machine
@@ -54,7 +55,8 @@ def read_source(folder: Path) -> Source:
         raise never_started(folder)
     events = tuple(event for event, _ in found)
     damage = _damage(raw, folder)
-    if not damage and (lost := unaccounted(begun, fold(events))):
+    lost = [] if damage else [path for path in unaccounted(begun, fold(events)) if has_acted(path, for_sure=True)]
+    if lost:
         damage = f"an attempt began that the journal does not know: {lost[0]}"
     return Source(folder, raw, events, tuple(end for _, end in found), _quiet(events), damage, begun)
 

@@ -11,6 +11,7 @@ from harness.errors import HarnessError
 from harness.loop.run import Toolset
 from harness.skills import Resolved, Skill
 from harness.skills.discovery import Catalog, package_folder
+from harness.skills.worker import as_tool
 from harness.tools import Tool
 from harness.tools.discovery import digest
 from harness.tools.header import read_tool
@@ -22,7 +23,8 @@ def skill_kit(resolved: Resolved) -> Toolset:
     """A skill's closed list, its graph, and what must hold at the end."""
     skill = resolved.skill
     return Toolset(
-        tools=resolved.tools, workers=frozenset(resolved.workers), listed=skill.allowed, graph=skill.graph,
+        tools=resolved.tools, workers={name: as_tool(worker, name) for name, worker in resolved.workers.items()},
+        listed=skill.allowed, graph=skill.graph,
         requires=skill.requires, verify=skill.verify, stand_in=skill.pipeline, folder=skill.folder,
     )  # fmt: skip
 
@@ -55,7 +57,9 @@ def pipeline_kit(catalog: Catalog, tool: Tool, places: Sequence[Path], folder: P
     if own is not None:
         what = f"a stage of {tool.name} runs {own}, which is this pipeline itself"
         raise HarnessError(what, "take it out", str(tool.path))
-    workers = frozenset(name for name in names if name not in tools and catalog.named(name))
+    workers = {
+        name: as_tool(skills[0], name) for name in names if name not in tools and (skills := catalog.named(name))
+    }  # fmt: skip
 
     def resolve(name: str) -> Any:
         return tools.get(name) or ("worker" if name in workers else None)

@@ -11,6 +11,7 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.events.line import MAX_LINE, BadLine, at_seconds, check_known, lifted, parse, told
+from harness.events.scan import has_attempts
 
 LIVE = ("open", "stopped")
 """Neither ended nor parked: owned; its owner is gone."""
@@ -86,12 +87,22 @@ def _listed(folder: Path, first: dict[str, Any], newest: dict[str, Any]) -> List
     start, goal = first["data"], told(first["data"].get("goal", ""))
     last = newest["data"] if newest["kind"] in ("run.end", "park") else {}
     parked, until = newest["kind"] == "park", last.get("until")
+    fork = (start.get("fork") or {}).get("run", "")
+    began = (named_at(folder) if fork else None) or at_seconds(first["at"])  # a fork's first line has its source's time
     return Listed(
-        folder, start.get("skill", ""), goal if isinstance(goal, str) else "…", at_seconds(first["at"]),
+        folder, start.get("skill", ""), goal if isinstance(goal, str) else "…", began,
         last.get("stop") or live(folder), parked, tuple(last.get("ops") or ()) if parked else (), last.get("exit"),
-        (start.get("parent") or {}).get("run", ""), (start.get("fork") or {}).get("run", ""),
+        (start.get("parent") or {}).get("run", ""), fork,
         at_seconds(until) if until else None,
     )  # fmt: skip
+
+
+def named_at(folder: Path) -> float | None:
+    """When a run was made, as its name says it, in epoch seconds."""
+    try:
+        return at_seconds(f"{folder.name.partition('-')[0]}Z")
+    except ValueError:
+        return None
 
 
 def live(folder: Path) -> str:
@@ -101,15 +112,12 @@ def live(folder: Path) -> str:
 
 def unreadable(folder: Path) -> Listed:
     """A folder without a beginning, as far as its name and its size tell."""
-    stamp, _, rest = folder.name.partition("-")
+    rest = folder.name.partition("-")[2]
+    began = named_at(folder) or folder.lstat().st_mtime
+    path = folder / "events.jsonl"
     try:
-        began = at_seconds(f"{stamp}Z")
-    except ValueError:
-        began = folder.lstat().st_mtime
-    try:
-        stop = "damaged" if (folder / "events.jsonl").stat().st_size else "never started"
-    except FileNotFoundError:
-        stop = "never started"
+        is_damaged = (path.exists() and path.stat().st_size) or has_attempts(folder)
+        stop = "damaged" if is_damaged else "never started"
     except OSError:
         stop = "unreadable"
     return Listed(folder, rest.rpartition("-")[0], "", began, stop, False, (), None)

@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.events.state import State
-from harness.executor import has_begun
+from harness.executor import has_acted
 from harness.executor.files import request
 from harness.loop.inbox import SETTLED, waiting_files
 
@@ -17,7 +17,7 @@ from harness.loop.inbox import SETTLED, waiting_files
 def begun_attempts(folder: Path) -> list[Path]:
     """The attempt folders of a run in which something ran that may have had an effect; one that only reads has none."""
     attempts = sorted((folder / "ops").glob("*/*"))
-    return [path for path in attempts if path.parent.name.isdigit() and path.name.isdigit() and has_begun(path)]
+    return [path for path in attempts if path.parent.name.isdigit() and path.name.isdigit() and has_acted(path)]
 
 
 def unaccounted(attempts: Collection[Path], state: State) -> list[Path]:
@@ -53,7 +53,7 @@ def _words(folder: Path) -> dict[int, str]:
             message = json.loads(path.read_bytes())
             if message["kind"] == "settle" and message["word"] in SETTLED:
                 found[int(message["op"])] = message["word"]
-        except (ValueError, KeyError, TypeError, OSError, RecursionError):
+        except (ValueError, KeyError, TypeError, OSError, OverflowError, RecursionError):
             continue
     return found
 

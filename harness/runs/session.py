@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -72,7 +72,7 @@ def start_skill(
     budget = merged(skill.budget, parse_budget(options.budget))
     kit = skill_kit(resolved)
     rules = rules_of(kit, options)
-    model = open_for(catalog, ref, skill, goal, values, Path.cwd())
+    model = open_for(catalog, ref, skill, goal, values, Path.cwd(), world.heard)
     order = Order(
         skill.name, goal, values, budget, rules, ref, source=options.source, flags=options.kept(),
         digests=pins(tool_pins(kit.tools), resolved), path=str(skill.file),
@@ -88,7 +88,7 @@ def _skill_session(
     skill, state = resolved.skill, run.state
     family = Family(
         run.world, catalog, skill, tuple(skill_places(catalog, skill)), ref,
-        partial(_worker_model, cwd=cwd),
+        partial(_worker_model, cwd=cwd, heard=run.world.heard),
     )  # fmt: skip
     run.begin_child = family.begin
     limits = limits_text(state.budget)
@@ -120,14 +120,14 @@ def start_pipeline(world: World, catalog: Catalog, path: Path, words: Sequence[s
 def _pipeline_session(run: Run, catalog: Catalog, path: Path, pipeline: Any) -> Session:
     start = run.state.start
     ref = asking.named(run.state.model, str((start.get("model") or {}).get("source", "")))
-    opened = partial(_worker_model, cwd=Path(start["cwd"]))
+    opened = partial(_worker_model, cwd=Path(start["cwd"]), heard=run.world.heard)
     family = Family(run.world, catalog, None, tuple(file_places(catalog, path)), ref, opened)
     run.begin_child = family.begin
     return Session(run, "pipeline", limits_text(run.state.budget), pipeline=pipeline)
 
 
-def _worker_model(ref: ModelRef, skill: Skill | None, cwd: Path) -> Model:
-    return open_model(ref, folder=cwd, skill=skill, worker=True)
+def _worker_model(ref: ModelRef, skill: Skill | None, cwd: Path, heard: Callable[[str], None]) -> Model:
+    return open_model(ref, folder=cwd, skill=skill, worker=True, heard=heard)
 
 
 def _no_model(ref: ModelRef, skill: Skill | None) -> Model:
@@ -215,7 +215,7 @@ def _resume_skill(
     cwd = Path.cwd() if options.model else Path(start["cwd"])
     wanted = sets.for_skill(kit, partial(within, catalog, skill_places(catalog, skill), kit.folder), options.sets)
     confine(world, catalog.project, skill.inputs, values, kit, skill)
-    model = open_for(catalog, ref, skill, _goal(folder, start), values, cwd)
+    model = open_for(catalog, ref, skill, _goal(folder, start), values, cwd, world.heard)
     run = reopen(world, catalog.project, folder, kit, rules_of(kit, options), options.by, changes)
     session = _skill_session(run, catalog, resolved, ref, model, cwd)
     run.anew = options.model == (NAME, FLAG) and run.state.turn > 0  # it may have lost its memory

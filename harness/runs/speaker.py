@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from harness.errors import HarnessError
@@ -43,14 +43,15 @@ def model_of(options: Options, skill: Skill | None) -> ModelRef:
 
 
 def open_for(
-    catalog: Catalog, ref: ModelRef, skill: Skill, goal: str, values: Mapping[str, Value], cwd: Path
-) -> Model:
+    catalog: Catalog, ref: ModelRef, skill: Skill, goal: str, values: Mapping[str, Value], cwd: Path,
+    heard: Callable[[str], None],
+) -> Model:  # fmt: skip
     """The model itself; without one, the skill's pipeline with the run's own inputs. Files are named from `cwd`."""
     args: tuple[str, ...] = ()
     if ref.scheme == "none" and skill.pipeline:
         tool = find_tool(catalog, skill_places(catalog, skill), skill.pipeline)
         args = pipeline_args(tool, goal, values) if tool is not None else ()
-    return open_model(ref, folder=cwd, skill=skill, args=args)
+    return open_model(ref, folder=cwd, skill=skill, args=args, heard=heard)
 
 
 def pipeline_args(tool: Tool, goal: str, values: Mapping[str, Value]) -> tuple[str, ...]:

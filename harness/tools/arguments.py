@@ -14,11 +14,12 @@ from harness.errors import nearest
 from harness.tools import Parameter, Tool, Value
 from harness.tools.meta import spelled
 from harness.tools.notation import expected, is_number, parse_duration, shown
-from harness.tools.usage import help_text, refusal, schema, usage
+from harness.tools.usage import faults, help_text, refusal, schema, usage
 
 __all__ = [
     "canonical",
     "check_inputs",
+    "faults",
     "help_text",
     "looks_like_option",
     "parse",

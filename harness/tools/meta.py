@@ -22,6 +22,7 @@ ARGC_KEYS = (
     *("inherit-flag-options", "combine-shorts", "no-inherit-env"),
 )
 _PLACE = re.compile(r"\{((?:--)?[A-Za-z][A-Za-z0-9_-]*)\}")
+_SHELL_VARIABLE = re.compile(r"\$[A-Za-z_{]")
 _CURRENCY = re.compile(r"[A-Z]{3}")
 _LIMIT = re.compile(r"(?:(?:memory|file_size|output)=[1-9][0-9]{0,11}[KMGT]?|(?:procs|files)=[1-9][0-9]{0,8})")
 
@@ -161,6 +162,8 @@ def _query(text: str, names: Names) -> tuple[str, ...]:
     except ValueError as error:
         raise BadValue(f"{shown(text)} cannot be split into words: {str(error).lower()}") from error
     for word in words:
+        if _SHELL_VARIABLE.search(word):  # it would be asked about as it stands, and the answer be "it did not happen"
+            raise BadValue(f"{shown(word)} is no place for a value: write {{--option}}, {{arg}} or {{op}}")
         for place in _PLACE.findall(word):
             if place != "op":
                 names.need(place)

@@ -18,8 +18,12 @@ def usage(tool: Tool) -> str:
 
 def refusal(tool: Tool, problems: Sequence[str]) -> str:
     """The answer to a call that cannot be read: the class, each problem, the usage."""
-    lines = [f"INVALID_INPUT {tool.name}", *(f"  {problem}" for problem in problems), f"  usage: {usage(tool)}"]
-    return "\n".join(lines)
+    return f"INVALID_INPUT {faults(tool, problems)}"
+
+
+def faults(tool: Tool, problems: Sequence[str]) -> str:
+    """The same without the class, for a reason that is told beside it."""
+    return "\n".join([tool.name, *(f"  {problem}" for problem in problems), f"  usage: {usage(tool)}"])
 
 
 def help_text(tool: Tool) -> str:

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 from harness.view.rows import Row, Run, Spent, Tree, account_of, short
-from harness.view.text import Glyphs, count, duration, money, one_line, plural, width, wrap
+from harness.view.text import Glyphs, count, cut, duration, money, one_line, plural, width, wrap
 
 ASKS = 10
+LONGEST = 400
+"""Columns of a call or a question in the last lines; `show` and the prompt of `approve` have all of it."""
+AGENTS_TURN = "the agent's next step"
+"""What a run parks with whose model is another agent: without `--agent` a resume only parks it again."""
 SETTLED = ("happened", "did-not-happen", "unknown")
 """What a person can say of a call whose outcome nobody else knows."""
+UNSEEN = {
+    "needs-approval": (("approve", ""),),
+    "needs-answer": (("answer", " TEXT"),),
+    "unknown-outcome": tuple(("settle", f" {word}") for word in SETTLED),
+}
+"""The commands for what waits in a child run, without its number there."""
 MEANING = {
     "failed": "the answer was not accepted",
     "declined": "a required tool was never run",
@@ -72,7 +83,28 @@ def last_lines(tree: Tree, glyphs: Glyphs, columns: int | None = None, owned: bo
     lines = [_account(tree, stop, "", glyphs, columns)]
     for line in meaning(run, stop).split("\n"):
         lines += wrap(one_line(line), columns or 10_000, "  ")
+    for line in _particulars(tree, run, stop):
+        lines += wrap(cut(one_line(line), LONGEST, glyphs.cut), columns or 10_000, "  ")
     return lines + [f"  next: {one_line(command)}" for command in next_commands(tree, stop)]
+
+
+def _particulars(tree: Tree, run: Run, stop: str) -> list[str]:
+    """The calls and the questions themselves: who approves or answers must not have to look for them. Not escaped."""
+    if run.redacted:
+        return ["something was removed from it (redact): it can be shown, and not gone on with"]
+    if stop not in ("needs-approval", "needs-answer"):
+        return []
+    said = []
+    for row in waiting(run):
+        child = tree.child(row)
+        if child:
+            said += _particulars(tree, child, stop)
+        elif isinstance(row.question, str):
+            said.append(f"#{row.op} asks: {row.question}")
+        elif stop == "needs-approval" and not row.child and row.verb in ("run", "stage"):
+            said.append(f"#{row.op} {shlex.join((row.name, *row.argv))}")
+    question = (run.verdict or {}).get("question") if stop == "needs-answer" else None
+    return said + [f"#{n} asks: {question}" for n in asking(run) if isinstance(question, str)]
 
 
 def _account(tree: Tree, stop: str, command: str, glyphs: Glyphs, columns: int | None) -> str:
@@ -110,6 +142,8 @@ def meaning(run: Run, stop: str) -> str:
 def next_commands(tree: Tree, stop: str) -> list[str]:
     """What to type next, most useful first. Not escaped."""
     run, name = tree.main, short(tree.top)
+    if run.redacted:
+        return [f"harness show {name}"]
     asked = _words(tree, run, name, stop)
     if asked:
         return asked
@@ -121,7 +155,7 @@ def next_commands(tree: Tree, stop: str) -> list[str]:
         key = limit if isinstance(limit, str) and limit.isidentifier() else "usd"
         return [f"harness resume {name} -b {key}=N"]
     if stop in ("interrupted", "waiting", "stopped"):
-        return [f"harness resume {name}"]
+        return [f"harness resume {name}{' --agent' if hint == AGENTS_TURN else ''}"]
     speaks = (run.start.get("model") or {}).get("ref")
     if stop == "failed" and (speaks == "none" or any(row.verb == "stage" for row in run.rows.values())):
         return [f"harness resume {name}", f"harness resume {name} --set STAGE.PARAM=VALUE", f"harness show {name}"]
@@ -147,6 +181,8 @@ def _words(tree: Tree, run: Run, name: str, stop: str) -> list[str]:
         child = tree.child(row)
         if child:
             commands += _words(tree, child, name, stop)
+        elif row.child:  # what waits has a number in a run that was not looked into; the command finds it
+            commands += [f"harness {command} {name}{rest}" for command, rest in UNSEEN.get(stop, ())]
         elif stop == "unknown-outcome":
             commands += [f"harness settle {name} {row.op} {word}" for word in SETTLED]
         elif row.verb == "ask" or stop == "needs-answer":

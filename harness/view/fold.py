@@ -55,6 +55,7 @@ def _inherit(run: Run) -> None:
 
 def _amended(run: Run, event: Event, data: dict[str, Any]) -> None:
     """A result that a person supplied is a row of its own; other amendments show in what runs by them."""
+    run.redacted = run.redacted or data.get("what") == "redact"
     value = data.get("value")
     if data.get("what") != "receipt" or not isinstance(value, dict) or "op" not in event:
         return

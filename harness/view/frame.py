@@ -100,9 +100,10 @@ class Story:
 
 
 def content_text(content: Any) -> str:
-    """The text among a provider's blocks."""
-    blocks = content if isinstance(content, list) else []
-    return "\n".join(str(block.get("text") or "") for block in blocks if isinstance(block, dict) and "text" in block)
+    """The text among a provider's blocks, or beside the calls of a message."""
+    blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    texts = [block.get("text") or (block.get("tool_calls") and block.get("content")) for block in blocks]
+    return "\n".join(text for text in texts if isinstance(text, str) and text)
 
 
 def region(tree: Tree, look: Look, height: int, said: str, printed: set[int], interrupted: bool) -> list[Line]:

@@ -72,6 +72,7 @@ class Run:
     verdict: dict[str, Any] | None = None
     end: dict[str, Any] | None = None
     park: dict[str, Any] | None = None
+    redacted: bool = False
     at: float = 0.0
     epoch: int = 0
     seq: int = 0

@@ -1,0 +1,73 @@
+"""Where a chat-completions model is: its base URL, its key, and what the server said about itself beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from harness.errors import HarnessError
+from harness.models import Failure
+from harness.models.memory import Form
+
+OWN_BASE = "https://api.openai.com/v1"
+KEY_VARIABLE = "OPENAI_API_KEY"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a model is: `base` ends without a slash; `key` is sent there and nowhere else.
+
+    `window` (tokens) is asked for before a request, None where it is unknown; `cuts` says that the server drops the
+    front of a longer prompt silently, and `cut_fix` what helps. `start` is the form to begin with, why there is nothing
+    to begin with, or None where the server does not say.
+    """
+
+    base: str
+    name: str
+    key: str | None = None
+    window: Callable[[], int | None] = lambda: None
+    start: Callable[[], Form | Failure | None] = lambda: None
+    cut_fix: str = "give the server a longer context"
+    cuts: bool = False
+
+
+def openai_endpoint(text: str, env: Mapping[str, str]) -> Endpoint:
+    """The endpoint of `NAME[@BASE_URL]`. Only OpenAI's own base is given the key that the environment holds for it."""
+    name, base = split_name(text)
+    base = base or OWN_BASE
+    return Endpoint(base, name, usable_key(env.get(KEY_VARIABLE)) if base == OWN_BASE else None)
+
+
+def split_name(text: str) -> tuple[str, str | None]:
+    """`NAME[@BASE_URL]` as (name, base without a slash at its end or None): the last `@http` divides."""
+    at = max(text.rfind("@http://"), text.rfind("@https://"))
+    return (text, None) if at < 0 else (text[:at], text[at + 1 :].rstrip("/"))
+
+
+def check_name(scheme: str, text: str, source: str) -> None:
+    """Raises HarnessError for a string that names no model or no base that can be used."""
+    name, base = split_name(text)
+    if not name:
+        raise HarnessError(f"{scheme}: names no model", f"write {scheme}:NAME", source)
+    if base is None:
+        return
+    try:
+        url = urlsplit(base)
+        usable = bool(url.hostname) and (url.port is None or url.port > 0)
+    except ValueError:
+        usable = False
+    if not usable or any(ord(letter) <= 32 or ord(letter) > 126 for letter in base):
+        raise HarnessError(f"{base} is no base URL", f"write {scheme}:NAME@http://HOST:PORT/v1", source)
+    if "@" in url.netloc or url.query or url.fragment:
+        what = "a base URL holds neither user nor password, no ? and no #: it is kept in every journal"
+        raise HarnessError(what, "name the endpoint's key in your own config", source)
+
+
+def usable_key(text: str | None) -> str | None:
+    """A key as it goes into a header. Raises HarnessError (exit 4) for what no header can hold."""
+    key = (text or "").strip()
+    if not all(33 <= ord(letter) <= 126 for letter in key):
+        raise HarnessError("the key holds letters that no key has", f"set {KEY_VARIABLE} anew", code=4)
+    return key or None
+
