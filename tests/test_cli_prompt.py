@@ -224,3 +224,14 @@ def test_a_value_fits_the_schema_that_names_it_and_no_other(value: Any) -> None:
 def test_a_schema_that_would_not_be_checked_is_refused(text: str) -> None:
     with pytest.raises(HarnessError, match="schema"):
         read_schema(text, "s.json")
+
+
+def test_a_program_is_told_the_form_and_given_no_verbs(project: Path) -> None:
+    (project / "s.json").write_text(json.dumps(SCHEMA))
+    program = project / "ask.py"
+    program.write_text(
+        "import json, sys\nread = json.load(sys.stdin)\nassert read['verbs'] == [] and read['schema']['required']\n"
+        "print(json.dumps({'text': json.dumps({'cause': 'oom', 'sure': 1}), 'stop': 'end'}))\n"
+    )
+    done = ask(project, "a?", "--schema", "s.json", "-m", f"exec:python3 {program}", "-b", "usd=none")
+    assert (done.returncode, done.stdout) == (0, '{"cause": "oom", "sure": 1}\n'), done.stderr
