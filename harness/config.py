@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -88,10 +88,42 @@ def fuse_types(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
+def amount(value: Any) -> str:
+    """USD, 0 or more, as it is written."""
+    if not isinstance(value, str) or not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", value):
+        raise ValueError("an amount of USD, such as 10")
+    return value
+
+
+def stand_ins(value: Any) -> dict[str, tuple[tuple[str, bool], ...]]:
+    """`{strong: [MODEL, {model: MODEL, dearer: yes}]}` as role → (model string, whether it may be dearer)."""
+    if not isinstance(value, dict) or not set(value) <= {"strong", "cheap"}:
+        raise ValueError("strong: or cheap: with a list of models")
+    return {role: tuple(_stand_in(item) for item in _listed(chain)) for role, chain in value.items()}
+
+
+def _listed(chain: Any) -> list[Any]:
+    if not isinstance(chain, list):
+        raise ValueError("a list of models for each role")
+    return chain
+
+
+def _stand_in(item: Any) -> tuple[str, bool]:
+    given = {"model": item} if isinstance(item, str) else item
+    if not isinstance(given, dict) or not set(given) <= {"model", "dearer"} or not isinstance(given.get("model"), str):
+        raise ValueError("a model, or {model: MODEL, dearer: yes}")
+    if given.get("dearer", "no") not in ("yes", "no"):
+        raise ValueError("dearer: yes or no")
+    return given["model"], given.get("dearer") == "yes"
+
+
 KEYS: dict[str, Key] = {
     "models.strong": Key(text, None, "set", "HARNESS_MODEL"),
     "models.cheap": Key(text, None, "set"),
     "models.context": Key(whole(2_000, 10_000_000), 120_000, "no"),
+    "models.ceiling": Key(amount, "10", "no"),
+    "models.fallback": Key(stand_ins, {}, "no"),
+    "models.cache": Key(one_of("5m", "1h"), "5m", "no"),
     "output": Key(one_of("text", "json"), "text", "set", "HARNESS_OUTPUT"),
     "view": Key(one_of("auto", "plain"), "auto", "no"),
     "glyphs": Key(one_of("auto", "unicode", "ascii"), "auto", "no", "HARNESS_GLYPHS"),
@@ -113,10 +145,11 @@ SET_FOR_TOOLS = ("RUN", "OUT", "OP_ID", "DEPTH", "SKILL", "ANSWER", "REPLY", "WI
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """All settings of one command. `warnings` are for stderr, once."""
+    """All settings of one command. `warnings` are for stderr, once; `own` is what the user's file alone says."""
 
     settings: Mapping[str, Setting]
     warnings: tuple[str, ...] = ()
+    own: Mapping[str, Setting] = field(default_factory=dict)
 
     def value(self, key: str) -> Any:
         return self.settings[key].value
@@ -137,7 +170,8 @@ def load(
     """Read all layers. `flags` maps a key to (text, flag as typed). Raises HarnessError, exit 2, naming the line."""
     env = os.environ if env is None else env
     found = {name: Setting(key.default, "default", "default") for name, key in KEYS.items()}
-    found |= read_file(user_file(env), "user", None)
+    own = read_file(user_file(env), "user", None)
+    found |= own
     if project is not None:
         for name, setting in read_file(project / ".harness" / "config.yaml", "project", project).items():
             if KEYS[name].project != "lower" or setting.value < found[name].value:
@@ -145,7 +179,7 @@ def load(
     found |= from_environment(env)
     for name, (given, flag) in (flags or {}).items():
         found[name] = setting_of(name, given, "flag", f"flag {flag}")
-    return Config(found, unknown_variables(env))
+    return Config(found, unknown_variables(env), own)
 
 
 def setting_of(name: str, given: Any, layer: Layer, origin: str) -> Setting:

@@ -15,6 +15,7 @@ from harness.events.io import IO
 from harness.events.log import follow
 from harness.executor import Cancel
 from harness.loop.run import Said, Stop, World
+from harness.models.choice import Wishes
 from harness.runs import session as sessions
 from harness.runs.deliver import meant, one, put
 from harness.runs.flags import Options
@@ -151,6 +152,7 @@ class Project:
         self.person: Person | None = None
         self.cancel = Cancel()
         self.parallel = 16
+        self.wishes = Wishes()
         (path / ".harness").mkdir(parents=True, exist_ok=True)
 
     def tool(self, name: str, body: str = "echo ok", head: str = "@meta effect read", place: str = "bin") -> Path:
@@ -194,9 +196,14 @@ class Project:
     ) -> Ran:  # fmt: skip
         """Begin a run of a skill with these replies, and drive it until it stops."""
         model = replies if isinstance(replies, str) else self.script(replies, **workers)
-        options = Options((model, "-m"), budget, tuple(allow), tuple(deny))
+        options = Options((model, "-m"), budget, tuple(allow), tuple(deny), wishes=self.wishes)
         world = self.world()
         return self._drive(sessions.start_skill(world, catalog_of(self.path), name, goal, given or {}, options))
+
+    def chosen(self, name: str = "demo", goal: str = "go", budget: str = "") -> Ran:
+        """The same with the model that the settings and the skill name."""
+        options = Options(None, budget, wishes=self.wishes)
+        return self._drive(sessions.start_skill(self.world(), catalog_of(self.path), name, goal, {}, options))
 
     def pipeline(self, path: Path, *words: str, budget: str = "", model: str = "", **flags: Any) -> Ran:
         options = Options((model, "-m") if model else None, budget, **flags)
@@ -205,7 +212,7 @@ class Project:
     def resume(
         self, folder: Path, message: str | None = None, budget: str = "", accept: bool = False, **flags: Any
     ) -> Ran:
-        options = Options(None, budget, accept_changes=accept, **flags)
+        options = Options(flags.pop("model", None), budget, accept_changes=accept, wishes=self.wishes, **flags)
         return self._drive(sessions.resume(self.world(), catalog_of(self.path), folder, message, options))
 
     def _drive(self, session: Session) -> Ran:

@@ -117,10 +117,11 @@ def test_without_a_model(project: Path) -> None:
 
 def test_a_role_has_its_own_model(project: Path) -> None:
     cheap = script(project, {"text": "cheap one"}, name="cheap.yaml")
-    (project / ".harness" / "config.yaml").write_text(f"models:\n  cheap: {cheap}\n")
-    strong = [{"text": "strong one"}]
-    assert ask(project, "a?", "--role", "cheap", replies=strong).stdout == "cheap one\n"
-    assert ask(project, "a?", replies=strong).stdout == "strong one\n"
+    strong = script(project, {"text": "strong one"}, name="strong.yaml")
+    (project / ".harness" / "config.yaml").write_text(f"models:\n  cheap: {cheap}\n  strong: {strong}\n")
+    assert ask(project, "a?", "--role", "cheap").stdout == "cheap one\n"
+    assert ask(project, "a?").stdout == "strong one\n"
+    assert ask(project, "a?", "--role", "cheap", replies=[{"text": "named"}]).stdout == "named\n"
 
 
 def test_a_failed_request_parks_and_is_resumed(project: Path) -> None:

@@ -116,7 +116,8 @@ def test_a_reply_that_was_too_long_for_the_model_is_a_budget(project: Project) -
 
 def test_no_credentials_and_no_service(project: Project) -> None:
     assert_last(project.run([{"fail": {"reason": "auth"}}]), "error", 4)
-    ran = project.run([{"fail": {"reason": "unavailable"}}, reply(call("look")), reply(call("report")), finish()])
+    away = {"fail": {"reason": "unavailable"}, "repeat": 5}
+    ran = project.run([away, reply(call("look")), reply(call("report")), finish()])
     assert_last(ran, "waiting", 75, "park")
     assert project.resume(ran.folder).stop.name == "passed"
 

@@ -36,7 +36,7 @@ PARKS: dict[str, tuple[int, Script]] = {
     "needs-approval": (5, [reply(call("send")), finish()]),
     "needs-answer": (10, [reply({"ask": "which?"}), finish()]),
     "unknown-outcome": (11, [reply(call("stop-run")), finish()]),
-    "waiting": (75, [{"fail": {"reason": "unavailable"}}, finish()]),
+    "waiting": (75, [{"fail": {"reason": "unavailable"}, "repeat": 5}, finish()]),
 }
 
 

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from harness.errors import HarnessError, NoModelError
-from harness.models import ModelRef
+from harness.models import ModelRef, Opening
+from harness.models.choice import automatic
 from harness.models.none import NoModel
 from harness.models.resolve import FORMS, open_model, resolve
 from harness.models.scripted import Scripted
 from harness.skills import Root, Skill
 
-EVERY = f"write one of {', '.join(FORMS.values())}"
+ALL = ", ".join(form.shown for form in FORMS.values())
 
 
 def skill(pipeline: str | None = None) -> Skill:
@@ -36,10 +37,14 @@ def test_strings_that_mean_something() -> None:
         ("scripted:", "scripted: names no file", "write scripted:FILE"),
         ("good.yaml", "the model 'good.yaml' has no scheme; nearest: scripted:good.yaml", "write scripted:good.yaml"),
         ("scriptd:x", "unknown model scheme 'scriptd' in 'scriptd:x'; nearest: scripted:x", "write scripted:x"),
-        ("gpt", "the model 'gpt' has no scheme", EVERY),
-        ("exotic:gpt", "unknown model scheme 'exotic' in 'exotic:gpt'", EVERY),
+        ("claude-haiku-5-5", "the model 'claude-haiku-5-5' has no scheme; nearest: anthropic:claude-haiku-5-5",
+         "write anthropic:claude-haiku-5-5"),
+        ("antropic:x", "unknown model scheme 'antropic' in 'antropic:x'; nearest: anthropic:x", "write anthropic:x"),
+        ("anthropic:", "anthropic: names no model: ''", "write anthropic:claude-haiku-5-5"),
+        ("gpt", "the model 'gpt' has no scheme", f"write one of {ALL}"),
+        ("exotic:gpt", "unknown model scheme 'exotic' in 'exotic:gpt'", f"write one of {ALL}"),
         ("none:x", "none takes no name: 'none:x'", "write none"),
-        ("", "the model '' has no scheme", EVERY),
+        ("", "the model '' has no scheme", f"write one of {ALL}"),
     ],
 )  # fmt: skip
 def test_strings_that_mean_nothing(text: str, message: str, fix: str) -> None:
@@ -57,30 +62,30 @@ def test_none_without_a_pipeline_is_a_usage_error() -> None:
 
 def test_nothing_given_takes_the_pipeline() -> None:
     """Case 1, the part without providers."""
-    assert resolve(None, source="", skill=skill("triage")) == ModelRef("none", "", "auto")
+    assert automatic(skill("triage"), {"HOME": "/nowhere"}).text == "none"
 
 
 def test_nothing_given_and_no_pipeline_lists_the_ways() -> None:
     with pytest.raises(NoModelError) as caught:
-        resolve(None, source="", skill=skill())
+        automatic(skill(), {"HOME": "/nowhere"})
     assert caught.value.exit_code == 4
     assert "-m scripted:FILE" in caught.value.fix
-    assert "-m none" in caught.value.fix
+    assert "-m none" in caught.value.fix and "export ANTHROPIC_API_KEY=" in caught.value.fix
 
 
 def test_opening(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text("harness-script: 1\nreplies: [{text: x}]\n")
     ref = resolve("scripted:s.yaml", source="flag", skill=None)
-    model = open_model(ref, folder=tmp_path, skill=skill())
+    model = open_model(ref, Opening(tmp_path, skill()))
     assert isinstance(model, Scripted)
     assert model.ref == ref
     triage = skill("triage")
-    nobody = open_model(resolve(None, source="", skill=triage), folder=tmp_path, skill=triage, args=("x",))
+    nobody = open_model(resolve("none", source="auto", skill=triage), Opening(tmp_path, triage, ("x",)))
     assert isinstance(nobody, NoModel)
     assert (nobody.pipeline, nobody.args, nobody.ref.source) == ("triage", ("x",), "auto")
 
 
 def test_a_missing_script_is_named(tmp_path: Path) -> None:
     with pytest.raises(HarnessError) as caught:
-        open_model(ModelRef("scripted", "no.yaml"), folder=tmp_path, skill=skill())
+        open_model(ModelRef("scripted", "no.yaml"), Opening(tmp_path, skill()))
     assert caught.value.where == str(tmp_path / "no.yaml")

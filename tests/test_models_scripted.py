@@ -82,7 +82,7 @@ def test_the_example_plays_to_its_end(tmp_path: Path) -> None:
     assert isinstance(second, Reply)
     assert second.calls[0].arguments == {"answer": "Cause: …"}
     assert second.usage is not None
-    assert (second.usage.input, second.usage.out, second.cost_nanos) == (900, 40, 0)
+    assert (second.usage.input, second.usage.out) == (900, 40)
     assert model.left_over() is None
 
 

@@ -31,7 +31,7 @@ def project(tmp_path: Path) -> Path:
 
 def waiting(project: Path, until: float) -> Path:
     """A run that waits for a time, parked by the loop's own `park`."""
-    model = script(project, {"fail": {"reason": "unavailable"}}, finish("at last"), name=f"{until}.yaml")
+    model = script(project, {"fail": {"reason": "unavailable"}, "repeat": 5}, finish("at last"), name=f"{until}.yaml")
     assert harness("run", "work", "x", "-m", model, cwd=project).returncode == 75
     run = newest(project)
     log = open_log(run, IO(), Clock())
@@ -63,7 +63,7 @@ def test_wake_resumes_what_is_due_and_nothing_else(project: Path) -> None:
     later, due = waiting(project, time.time() + 3600), waiting(project, time.time() - 1)
     harness("run", "work", "x", "-m", script(project, calls(["act"]), finish("x")), cwd=project)
     person = newest(project)
-    harness("run", "work", "x", "-m", script(project, {"fail": {"reason": "unavailable"}}), cwd=project)
+    harness("run", "work", "x", "--agent", cwd=project)
     timeless = newest(project)
     dry = harness("runs", "wake", "-n", cwd=project)
     assert (dry.returncode, dry.stdout) == (0, f"{due.name}\n") and events(due)[-1]["kind"] == "park"

@@ -6,8 +6,9 @@ import _thread
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import cache
 from pathlib import Path
 from types import FrameType
@@ -24,6 +25,9 @@ from harness.events.clock import Clock
 from harness.events.io import IO
 from harness.executor import Cancel
 from harness.loop.run import Stop, World
+from harness.models import ModelRef
+from harness.models.choice import wishes_of
+from harness.models.prices import old_prices
 from harness.runs.find import short_id
 from harness.runs.flags import Options
 from harness.runs.opened import Session
@@ -62,8 +66,6 @@ class Driver:
         world.parallel = int(self.at.config.value("parallel"))
         world.tool_timeout = float(self.at.config.value("tool_timeout"))
         world.allow_fs = tuple(self.at.config.value("runs.allow_fs"))
-        cheap = self.at.config.value("models.cheap")
-        world.cheap = (str(cheap), self.at.config.origin("models.cheap")) if cheap else None
         world.context = int(self.at.config.value("models.context"))
         world.guard = make_guard(self.at, self.sandbox)
         world.seals = state_folder() / "logs"
@@ -192,12 +194,22 @@ def session_notices(session: Session) -> list[str]:
         found += confinement_notices(session.run.world.guard)
     if session.run.world.seals is None:
         found.append("warning: the state directory cannot be written: changes to the journal will not be noticed")
-    if session.model is not None and session.skill is not None:
-        why = session.model.source
-        if why == "auto":
-            why = f"auto: no model was named, and {session.skill.name} has the pipeline {session.skill.pipeline}"
-        found.insert(0, f"model: {session.model.text} ({why})")
+    if session.model is not None and session.kind in ("skill", "prompt"):
+        found.insert(0, model_line(session.model, session.run.state.budget))
+        old = old_prices(date.today()) if session.model.price and not session.model.price.is_free else None
+        found += [f"warning: {old}"] if old else []
     return found
+
+
+def model_line(ref: ModelRef, budget: Mapping[str, Any]) -> str:
+    """Which model speaks, what chose it, what it costs, and how much of that it may."""
+    why = f"auto: {ref.checks[-1].partition(': ')[2]}" if ref.source == "auto" and ref.checks else ref.source
+    if ref.price is not None and ref.price.is_free:
+        return f"model: {ref.text} ({why})"
+    cost = "price unknown" if ref.price is None else f"{ref.price.input}/{ref.price.out} USD per M"
+    at = f"; at {ref.base_url}" if ref.base_url else ""
+    usd = budget.get("usd")
+    return f"model: {ref.text} ({why}; {cost}{at}) budget {'none' if usd in (None, 'none') else f'{usd} USD'}"
 
 
 def make_view(said: Globals, at: Place, mode: Mode) -> Any:
@@ -253,8 +265,8 @@ def options_of(
     accept: bool = False, words: Words | None = None,
 ) -> Options:  # fmt: skip
     """The flags of one run; a model named by flag, environment or settings keeps its source."""
-    named = (model, "-m") if model else None
-    if named is None and at.config.value("models.strong"):
-        named = (str(at.config.value("models.strong")), at.config.origin("models.strong"))
-    source = words.source if words is not None else "user"
-    return Options(named, budget or "", tuple(allow), tuple(deny), accept, source)
+    named, set_to = (model, "-m") if model else None, at.config.settings["models.strong"]
+    if named is None and set_to.layer == "env":
+        named = (str(set_to.value), set_to.origin)
+    source, wishes = words.source if words is not None else "user", wishes_of(at.config)
+    return Options(named, budget or "", tuple(allow), tuple(deny), accept, source, wishes=wishes)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from harness.events import asking
 from harness.events.amend import amend, inherit, is_seam
 from harness.events.line import at_seconds
 from harness.events.receipt import argv_of, file_receipt, pinned_mark, slot_of
@@ -84,6 +85,7 @@ def _model_start(state: State, data: dict[str, Any], _: int) -> None:
 
 def _model_reply(state: State, data: dict[str, Any], _: int) -> None:
     settle_request(state, data)
+    asking.answered(state, data)
     state.renewed = False
     state.turn = data["turn"]
     state.spent.turns += 1
@@ -118,6 +120,7 @@ def _model_fail(state: State, data: dict[str, Any], _: int) -> None:
     if data["reason"] in UNSETTLED and not data.keys() & {"usage", "cost"}:
         lose_reserved(state)
     settle_request(state, data)
+    asking.failed(state, data)
 
 
 def _decide(state: State, data: dict[str, Any], n: int) -> None:
@@ -230,6 +233,7 @@ def _verify(state: State, data: dict[str, Any], _: int) -> None:
 
 def _park(state: State, data: dict[str, Any], _: int) -> None:
     state.status, state.park = "parked", data
+    asking.rested(state)
 
 
 def _resume(state: State, data: dict[str, Any], _: int) -> None:
@@ -247,12 +251,12 @@ def _resume(state: State, data: dict[str, Any], _: int) -> None:
 
 def _run_end(state: State, data: dict[str, Any], _: int) -> None:
     state.status, state.end = "ended", data
+    asking.rested(state)
     state.since_end = state.next_op
 
 
 def _context(state: State, data: dict[str, Any], _: int) -> None:
-    state.context = data["n"]
-    state.model = data.get("model", state.model)
+    asking.renewed(state, data)
     state.renewed = data["why"] in ("refused", "overflow")
 
 

@@ -102,6 +102,21 @@ class Spent:
 
 
 @dataclass(slots=True)
+class Asking:
+    """How it stands with the request that is due. `tries` failed in a row; the next is due `at` (epoch seconds).
+
+    `cut` counts its replies that were cut off, `pauses` the replies in a row that only paused. `measured` is (bytes,
+    input, output) of the newest answered request of the context: its bytes, and its tokens as the provider counts.
+    """
+
+    tries: int = 0
+    at: float | None = None
+    cut: int = 0
+    pauses: int = 0
+    measured: tuple[int, int, int] | None = None
+
+
+@dataclass(slots=True)
 class Breaker:
     """How a tool has ended lately: `failures` in a row; open `until` (epoch seconds), the `opened`th time by `code`."""
 
@@ -115,12 +130,13 @@ class Breaker:
 class State:
     """The fold of a run's events. `start` is the data of `run.start`; `status` is new, open, parked or ended.
 
-    `request` is the newest `model.start` with all its fields; `reserved` is the same while it has no result. `boot`
-    is the host and boot of the newest process. `context` is the number of the present context; `renewed` says that it
-    was opened because a request was refused, and that no reply came since. `barred` are tools with an outcome that
-    stays unknown. `inherited` is what the lines used that a fork took over. `settings` are arguments that take the
-    place of what a stage binds: STAGE.PARAM → text, or a list of texts. `since_resume` is the first operation that was
-    decided since the newest resume or amendment, `since_end` since the newest end or amendment.
+    `asking` is how it stands with the next request; `request` is the newest `model.start` with all its fields;
+    `reserved` is the same while it has no result. `boot` is the host and boot of the newest process. `context` is the
+    number of the present context; `renewed` says that it was opened because a request was refused, and that no reply
+    came since. `barred` are tools with an outcome that stays unknown. `inherited` is what the lines used that a fork
+    took over. `settings` are arguments that take the place of what a stage binds: STAGE.PARAM → text, or a list of
+    texts. `since_resume` is the first operation that was decided since the newest resume or amendment, `since_end`
+    since the newest end or amendment.
     """
 
     status: str = "new"
@@ -133,6 +149,7 @@ class State:
     open_ops: dict[int, Operation] = field(default_factory=dict)
     next_op: int = 1
     turn: int = 0
+    asking: Asking = field(default_factory=Asking)
     turn_ops: tuple[int, ...] = ()
     slots: dict[Slot, Receipt] = field(default_factory=dict)
     by_tool: dict[str, dict[Slot, Receipt]] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from harness.events.log import INLINE_LARGE
 from harness.loop.ending import end
 from harness.loop.run import Run, Stop
 from harness.models import Prompt
-from harness.prompt.transcript import FIRST_RATE
+from harness.models.prices import estimate_tokens
 
 WHY = {"overflow": "overflow", "bad_request": "refused"}
 """Failures that a shorter history may mend, and how the event calls them."""
@@ -35,17 +35,26 @@ def _due(run: Run, prompt: Prompt) -> str | None:
         return "model"
     if run.transcript.is_paused:  # the reply is sent back as it is, and goes on
         return None
-    return "long" if tokens(prompt) > run.world.context else None
+    most = room(run) if run.transcript.has_replies else run.world.context  # a beginning has nothing that could go
+    return "long" if tokens(run, prompt) > most else None
 
 
-def tokens(prompt: Prompt) -> int:
+def tokens(run: Run, prompt: Prompt) -> int:
     """What a request is estimated to hold."""
-    return -(-prompt.bytes // FIRST_RATE)
+    return estimate_tokens(prompt.bytes, prompt.new_bytes, run.state.asking.measured)
+
+
+def room(run: Run) -> int:
+    """How many tokens a request may grow to: as is set, within the model's window, and below its dearer prices."""
+    assert run.model is not None
+    ref = run.model.ref
+    over = ref.price.over if ref.price is not None else None
+    return min(run.world.context, ref.facts.window * 6 // 10, *(() if over is None else (over,)))
 
 
 def limit_of(run: Run) -> int:
     """Tokens of a context's first request: there shall be room for as much again."""
-    return run.world.context // 2
+    return room(run) // 2
 
 
 def second_try(run: Run, reason: str, prompt: Prompt) -> bool:
@@ -57,22 +66,22 @@ def second_try(run: Run, reason: str, prompt: Prompt) -> bool:
     why = WHY.get(reason)
     if why is None or run.state.renewed or (why == "refused" and not run.transcript.has_replies):
         return False
-    limit = limit_of(run) if why == "refused" else min(limit_of(run), tokens(prompt) // 2)
+    limit = limit_of(run) if why == "refused" else min(limit_of(run), tokens(run, prompt) // 2)
     return renew(run, why, limit)
 
 
 def renew(run: Run, why: str, limit: int) -> bool:
     """Append `context`. False, and nothing is written, where what must be in it is more than `limit` tokens."""
     assert run.transcript is not None and run.model is not None
-    before, n = tokens(run.transcript.prompt(run.state)), run.state.context + 1
+    before, n = tokens(run, run.transcript.prompt(run.state)), run.state.context + 1
     first = run.transcript.compiled(run.state, limit, n)
     if not first.fits:
         return False
     dropped = [asdict(left) for left in first.dropped]
     kept_outside = len(to_json(dropped)) > INLINE_LARGE // 2
     data: dict[str, Any] = {"n": n, "why": why, **({"model": run.model.ref.text} if why == "model" else {})}
-    data |= {"before": before, "after": -(-first.request // FIRST_RATE), "kept": list(first.kept)}
+    data |= {"before": before, "after": estimate_tokens(first.request, 0, None), "kept": list(first.kept)}
     data |= {"dropped": run.log.blob(to_json(dropped).encode()) if kept_outside else dropped}
-    run.append("context", data | {"digest": first.digest[:12], "limit": limit})
-    run.anew = False
+    run.append("context", data | {"digest": run.transcript.digest_of(first)[:12], "limit": limit})
+    run.anew, run.last_request = False, {}
     return True

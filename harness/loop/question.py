@@ -11,11 +11,11 @@ from typing import Any
 
 from harness.errors import HarnessError, near_text
 from harness.loop.paths import hidden_reason, open_beneath
+from harness.loop.reserve import MAX_TOKENS
+from harness.models.choice import ROLES
 from harness.prompt.form import Form, read_choices, read_schema
 from harness.prompt.texts import inputs_meant
 
-ROLES = ("strong", "cheap")
-MAX_TOKENS = {"strong": 16_000, "cheap": 4_000}
 MAX_BYTES = 1 << 20
 SKIPPED = '{"skipped":"no model"}'
 OPTIONS = ("-f", "-i", "--system", "--role", "--schema", "--choice", "--max-tokens")

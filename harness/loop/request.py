@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import time
 from dataclasses import replace
 from typing import Any
 
-from harness.events.line import to_json
+from harness.events.fold import UNSETTLED
+from harness.events.line import at_text, to_json
 from harness.events.log import INLINE, INLINE_LARGE
 from harness.loop import threads
-from harness.loop.context import compose, second_try, tokens
+from harness.loop.act import Crew
+from harness.loop.context import compose, second_try
 from harness.loop.ending import end, park
+from harness.loop.reserve import Refused, charged, reserve, reserved_usd
 from harness.loop.run import Run, Stop
-from harness.models import Call, Failure, Prompt, Reply, Usage
+from harness.models import Call, Failure, ModelRef, Prompt, Reply
 from harness.models.failures import failure
+from harness.models.retry import STANDS_IN_FOR, wait_s
 from harness.policy.budget import limit
 from harness.prompt import prefix_digest
 
@@ -22,29 +27,45 @@ POLL = 0.05
 CALLERS = ("none", "agent")
 """Models that are the caller itself: no request goes out."""
 NEXT_STEP = "the agent's next step"
+MAX_PAUSES = 3
+MOST_CALLS, SHORT = INLINE_LARGE * 3 // 4, 128
+"""Bytes of all calls of a reply in its event, and of one argument where there are many calls."""
 CUT = {"refusal": ("DENIED", 1), "length": ("FAILED", 1), "overflow": ("OVER_BUDGET", 6)}
 """Replies that nothing may act on: (class, exit code)."""
 
 
+def is_waiting(crew: Crew) -> bool:
+    """Whether a request that failed is due again only later; waits a little, so that a word or a signal is heard."""
+    at, now = crew.run.state.asking.at, crew.run.log.now()
+    if at is None or at <= now:
+        return False
+    crew.rested = True
+    crew.run.world.clock.sleep(min(POLL, at - now))
+    return True
+
+
 def ask_model(run: Run) -> Stop | None:
-    """Compose, ask, journal the reply. None when there are calls to act on, or an empty reply to answer."""
+    """Compose, reserve, ask, journal the reply. None when there is something to act on, or to ask again."""
     assert run.model is not None
+    ref, asking = run.model.ref, run.state.asking
     composed = compose(run)
     if isinstance(composed, Stop):
         return composed
-    prompt = replace(composed, deadline=_deadline(run))
-    scheme = run.model.ref.scheme
-    if scheme not in CALLERS:
-        _journal_request(run, prompt)
+    prompt = reserve(run, replace(composed, deadline=_deadline(run)), ref)
+    if isinstance(prompt, Refused):
+        return end(run, "budget", limit=prompt.limit, error=prompt.why)
+    if asking.cut and prompt.max_tokens <= run.state.request["max_tokens"]:
+        return _truncated(run)
+    if ref.scheme not in CALLERS:
+        _journal_request(run, prompt, ref)
     reply = _call(run, prompt)
     if isinstance(reply, Failure) and reply.reason == "turn":
         return park(run, "waiting", [], NEXT_STEP)
+    if isinstance(reply, Reply):
+        reply = _usable(run, reply)
     if isinstance(reply, Failure):
         return _failed(run, reply, prompt)
-    if reply.stop in CUT:
-        message = reply.text or f"the reply stopped by {reply.stop}"
-        return _failed(run, Failure(reply.stop, *CUT[reply.stop], message), prompt)
-    run.append("model.reply", _reply_data(run, reply, prompt, scheme))
+    run.append("model.reply", _reply_data(run, reply, prompt, ref))
     return None
 
 
@@ -54,20 +75,26 @@ def _deadline(run: Run) -> float | None:
     return None if bound is None else time.monotonic() + max(0.0, float(bound) - run.active_s())
 
 
-def _journal_request(run: Run, prompt: Prompt) -> None:
+def _journal_request(run: Run, prompt: Prompt, ref: ModelRef) -> None:
     """`model.start`: what is sent, by digest; a field that equals the last request's is left out."""
     fields: dict[str, Any] = {
-        "model": run.model.ref.text if run.model else "", "context": prompt.context,
+        "model": ref.text, "context": prompt.context,
         "parts": [[part.id, part.sha, part.bytes] for part in prompt.parts],
         "prefix": prefix_digest(prompt)[:12], "body": prompt.body[:12], "bytes": prompt.bytes,
-        "estimate": tokens(prompt), "max_tokens": prompt.max_tokens, "usd": 0,
+        "estimate": prompt.estimate, "max_tokens": prompt.max_tokens, "usd": reserved_usd(ref, prompt),
     }  # fmt: skip
     mode = getattr(run.model, "mode", None)
     if mode is not None:
         fields["mode"] = mode
     changed = {key: value for key, value in fields.items() if run.last_request.get(key, ...) != value}
     run.last_request = fields
-    run.append("model.start", {"turn": prompt.turn, **changed})
+    run.append("model.start", {**_counted(run, prompt), **changed})
+
+
+def _counted(run: Run, prompt: Prompt) -> dict[str, Any]:
+    """The turn of a request, and which try of it this is."""
+    number = run.state.asking.tries + 1
+    return {"turn": prompt.turn} | ({"try": number} if number > 1 else {})
 
 
 def _call(run: Run, prompt: Prompt) -> Reply | Failure:
@@ -94,16 +121,36 @@ def _call(run: Run, prompt: Prompt) -> Reply | Failure:
         return found
 
 
-def _reply_data(run: Run, reply: Reply, prompt: Prompt, scheme: str) -> dict[str, Any]:
-    data: dict[str, Any] = {"turn": prompt.turn}
-    if scheme in CALLERS:
-        data["provider"] = scheme
-    usage = reply.usage
-    calls = [_call_data(run, call, run.state.next_op + i) for i, call in enumerate(reply.calls)]
-    data |= {"content": _large(run, reply.content), "dialect": reply.dialect, "calls": calls, "stop": reply.stop}
-    data["usage"] = None if usage is None else _figures(usage)
-    data["cost"] = reply.cost_nanos / 1_000_000_000 if reply.cost_nanos else reply.cost_nanos
-    data["ms"] = reply.ms
+def _usable(run: Run, reply: Reply) -> Reply | Failure:
+    """The reply, or why nothing may act on it."""
+    found: Failure | None = None
+    if reply.stop in CUT:
+        found = Failure(reply.stop, *CUT[reply.stop], _why_cut(reply))
+    elif reply.stop == "pause" and run.state.asking.pauses >= MAX_PAUSES:
+        found = Failure("protocol", "FAILED", 1, f"the model paused {MAX_PAUSES + 1} times in a row")
+    elif len(to_json(_calls(run, reply)).encode()) > MOST_CALLS:
+        found = failure("protocol", f"{len(reply.calls)} calls in one reply are more than a turn takes")
+    return reply if found is None else replace(found, began=True, usage=reply.usage, request_id=reply.request_id)
+
+
+def _why_cut(reply: Reply) -> str:
+    if reply.stop == "refusal":
+        said = str(reply.detail.get("explanation") or reply.text or "no explanation")
+        return f"the model refused ({reply.detail.get('category') or 'no category'}): {said}"
+    return reply.text or f"the reply stopped by {reply.stop}"
+
+
+def _reply_data(run: Run, reply: Reply, prompt: Prompt, ref: ModelRef) -> dict[str, Any]:
+    data = _counted(run, prompt)
+    if ref.scheme in CALLERS:
+        data["provider"] = ref.scheme
+    content, calls = _large(run, reply.content), _calls(run, reply)
+    data |= {"content": content, "dialect": reply.dialect, "calls": calls, "stop": reply.stop}
+    if reply.stop_raw:
+        data["stop_raw"] = reply.stop_raw
+    data |= charged(ref, prompt, reply.usage) | {"ms": reply.ms}
+    told = {"first_ms": reply.first_ms, "served": reply.served, "request_id": reply.request_id}
+    data |= {name: value for name, value in told.items() if value not in (None, "", ref.text, ref.name, "none")}
     if reply.calls_from:
         data["calls_from"] = reply.calls_from
     if reply.demonstration:
@@ -111,15 +158,18 @@ def _reply_data(run: Run, reply: Reply, prompt: Prompt, scheme: str) -> dict[str
     return data
 
 
-def _figures(usage: Usage) -> dict[str, Any]:
-    """Tokens in and out, and what else is not as usual."""
-    every = {name: getattr(usage, name) for name in usage.__slots__}
-    return {name: n for name, n in every.items() if name in ("input", "out") or n != getattr(Usage(), name)}
+def _calls(run: Run, reply: Reply) -> list[dict[str, Any]]:
+    """The calls for an event, with only short arguments in it where there are many."""
+    for inline in (INLINE, SHORT):
+        found = [_call_data(run, call, run.state.next_op + i, inline) for i, call in enumerate(reply.calls)]
+        if len(to_json(found)) <= MOST_CALLS // 2:
+            break
+    return found
 
 
-def _call_data(run: Run, call: Call, n: int) -> dict[str, Any]:
+def _call_data(run: Run, call: Call, n: int, inline: int) -> dict[str, Any]:
     """One call; an argument too long for the line is kept outside it, so that the call itself can still be read."""
-    arguments = {name: _long(run, value) for name, value in call.arguments.items()}
+    arguments = {name: _long(run, value, inline) for name, value in call.arguments.items()}
     data: dict[str, Any] = {"op": n, "id": call.id, "verb": call.verb, "arguments": arguments}
     if call.error or (run.toolset.form is not None and call.verb != "finish"):
         data["error"] = call.error or "no call is possible here: answer in words"
@@ -128,11 +178,11 @@ def _call_data(run: Run, call: Call, n: int) -> dict[str, Any]:
     return data
 
 
-def _long(run: Run, value: Any) -> Any:
+def _long(run: Run, value: Any, inline: int) -> Any:
     if isinstance(value, str):
-        return run.log.fit(value)
+        return run.log.fit(value, inline)
     raw = to_json(value).encode()
-    return value if len(raw) <= INLINE else run.log.blob(raw)
+    return value if len(raw) <= inline else run.log.blob(raw)
 
 
 def _large(run: Run, content: Any) -> Any:
@@ -140,20 +190,56 @@ def _large(run: Run, content: Any) -> Any:
     return content if len(raw) <= INLINE_LARGE else run.log.blob(raw)
 
 
-def _failed(run: Run, failure: Failure, prompt: Prompt) -> Stop | None:
-    """Journal a failed request; every class of it has its stop."""
-    data: dict[str, Any] = {"turn": prompt.turn, "reason": failure.reason, "class": failure.error_class}
-    run.append("model.fail", data | {"message": run.log.fit(failure.message)})
-    if failure.reason == "cancelled":
-        return None  # the loop sees the interruption, or the end of the time, itself
-    if second_try(run, failure.reason, prompt):
+def _failed(run: Run, found: Failure, prompt: Prompt) -> Stop | None:
+    """Journal a failed request. None where it is asked again, by this model or another; else the run's stop."""
+    assert run.model is not None
+    counted = _counted(run, prompt)
+    tries, ref = counted.get("try", 1), run.model.ref
+    wait = wait_s(found, f"{run.name}/{prompt.turn}", tries, ref.scheme)
+    asked_for = found.retry_after if wait is None else wait
+    data = counted | {"reason": found.reason, "class": found.error_class, "message": run.log.fit(found.message)}
+    was_sent = found.began or found.reason in UNSETTLED
+    if found.usage is not None or (was_sent and not (ref.price and ref.price.is_free)):
+        data |= charged(ref, prompt, found.usage)
+    told = {"status": found.status, "code": found.code, "request_id": found.request_id, "retry_after": asked_for}
+    run.append("model.fail", data | {name: value for name, value in told.items() if value is not None})
+    if wait is not None or found.reason == "cancelled":
+        return None  # of an interruption, or the end of the time, the loop itself knows more
+    if found.reason == "length":
+        return _truncated(run) if run.state.asking.cut > 1 else None
+    if second_try(run, found.reason, prompt):
         return None
-    if failure.exit_code == 75:
-        return park(run, "waiting", [], f"the model is not available; later: harness resume {run.name}")
-    stop = {1: "failed", 6: "budget", 8: "no-progress"}.get(failure.exit_code, "error")
-    return end(run, stop, failure.exit_code, limit="context" if stop == "budget" else None, error=_reason(failure))
+    return _given_up(run, found)
 
 
-def _reason(failure: Failure) -> str:
-    """The first line: what follows it is for whoever reads the event."""
-    return failure.message.split("\n", 1)[0]
+def _given_up(run: Run, found: Failure) -> Stop | None:
+    """No further try: another model takes over where the person said so, else the run waits or ends."""
+    if found.reason in STANDS_IN_FOR and run.stand_in():
+        return None
+    if found.exit_code == 75:
+        return _wait_for(run, found)
+    stop = {1: "failed", 6: "budget", 8: "no-progress"}.get(found.exit_code, "error")
+    code = 3 if found.exit_code == 2 and run.state.ops else found.exit_code
+    return end(run, stop, code, limit="context" if stop == "budget" else None, error=_reason(found))
+
+
+def _wait_for(run: Run, found: Failure) -> Stop:
+    """Park until the time the other side named; else whoever looks next may try again."""
+    now = run.log.now()
+    until = float(math.floor(min(now, run.world.clock.wall())))
+    if found.retry_after is not None:
+        until = float(math.ceil(now + found.retry_after))
+    when = f" before {at_text(until)}" if until > now else ""
+    hint = f"the model is not available{when} ({found.reason}); then: harness resume {run.name}"
+    return park(run, "waiting", [], hint, until=until)
+
+
+def _truncated(run: Run) -> Stop:
+    most = run.state.request.get("max_tokens")
+    return end(run, "failed", error=f"truncated: the reply does not fit into {most} tokens, nor into what it may have")
+
+
+def _reason(found: Failure) -> str:
+    """The first line, and the request's own name at the provider: what follows is for whoever reads the event."""
+    name = f" (request {found.request_id})" if found.request_id else ""
+    return found.message.split("\n", 1)[0] + name

@@ -89,8 +89,8 @@ class World:
     `ask` is None where nobody can be asked, `guard` where nothing is confined, `seals` (the folder of the journals'
     digests) where none are kept. `cancelled` hears the level of a stop that came from another process, `heard` the
     lines that a program which is the model writes on stderr. `allow_fs` are types of FUSE file systems that the person
-    lets runs live on. `context` is how many tokens a request may grow to, `cheap` the model of that role and where it
-    was named.
+    lets runs live on; `early` lets what waits for a time go on before it. `context` is how many tokens a request may
+    grow to.
     """
 
     io: IO
@@ -112,8 +112,8 @@ class World:
     seals: Path | None = None
     runs_dir: Path = field(default=Path(".harness/runs"))
     allow_fs: tuple[str, ...] = ()
+    early: bool = False
     context: int = 120_000
-    cheap: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +159,7 @@ class Run:
         self.model: Model | None = None
         self.last_request: dict[str, Any] = {}
         self.anew = False
+        self.stand_in: Callable[[], bool] = lambda: False
         self.begin_child: Callable[[Run, Operation, Mapping[str, Any]], ChildEnd] | None = None
         self.barred_above: Callable[[str], bool] = lambda tool: False
         self.stage_needs: Callable[[Operation], tuple[int, ...]] = lambda op: ()

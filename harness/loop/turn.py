@@ -13,7 +13,7 @@ from harness.loop.drive import drive_by
 from harness.loop.ending import end
 from harness.loop.gate import judge, over_budget, record
 from harness.loop.people import ask_people, ask_question, park_for_approval, park_for_child
-from harness.loop.request import ask_model
+from harness.loop.request import ask_model, is_waiting
 from harness.loop.run import Run, Stop
 from harness.loop.settle import pending
 from harness.loop.verify import FORM, REJECTS, judge_answer, misfit
@@ -38,7 +38,7 @@ def _step(run: Run, crew: Crew) -> Stop | None:
         return _pass(run)
     if state.open_ops:
         return _act(run, crew)
-    return _stuck(run) or ask_model(run)
+    return None if is_waiting(crew) else _stuck(run) or ask_model(run)
 
 
 def _act(run: Run, crew: Crew) -> Stop | None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
-    from harness.executor import Cancel
+    from pathlib import Path
 
+    from harness.executor import Cancel
+    from harness.skills import Skill
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,8 @@ class Prompt:
     """Everything a model is given. `system` is (rules, skill); `turns` only grow within a context.
 
     `offer` and `waiting` say what is callable now and what is not; `deadline` is seconds of the monotonic clock.
-    `bytes` and `body` are length and SHA-256 of the canonical bytes.
+    `bytes` and `body` are length and SHA-256 of the canonical bytes, `new_bytes` those of the turns since the newest
+    reply; `estimate` is the input in tokens as reserved for.
     `turn` is 1 + the replies so far; `failed` counts the requests that failed by an answer, over the whole run.
     Without `verbs` no call is possible; `schema` is the form that a JSON reply must have. `ended` is for models that
     read results instead of text, `earlier` (the replies of the contexts before) for those that replay; `spoken` says
@@ -104,7 +108,9 @@ class Prompt:
     mark: str = ""
     parts: tuple[Part, ...] = ()
     bytes: int = 0
+    new_bytes: int = 0
     body: str = ""
+    estimate: int = 0
     deadline: float | None = None
     spoken: str = ""
 
@@ -139,10 +145,9 @@ Stop = Literal["end", "calls", "length", "pause", "refusal", "overflow"]
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A whole reply: it exists only after the provider's own end marker.
+    """A whole reply: it exists only after the provider's own end marker. `detail` is what it says of its stop.
 
-    `calls_from` is `text` where a call came as plain text from a provider that was given tools. `cost_nanos` is None
-    where the price is unknown.
+    `calls_from` is `text` where a call came as plain text from a provider that was given tools.
     """
 
     content: list[Any]
@@ -152,18 +157,22 @@ class Reply:
     stop: Stop = "calls"
     stop_raw: str = ""
     usage: Usage | None = None
-    cost_nanos: int | None = 0
     ms: int = 0
     first_ms: int | None = None
     served: str = ""
     request_id: str | None = None
     demonstration: bool = False
+    detail: Mapping[str, Any] = field(default_factory=dict)
     calls_from: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A request that brought no reply to act on. `exit_code` is that of a run that ends by it."""
+    """A request that brought no reply to act on. `exit_code` is that of a run that ends by it.
+
+    `began` says that a part of a reply had arrived, which may have to be paid for. `retry_after` is in seconds;
+    `status` and `code` are the provider's own.
+    """
 
     reason: str
     error_class: str
@@ -171,20 +180,90 @@ class Failure:
     message: str
     retry: bool = False
     retry_after: float | None = None
+    began: bool = False
+    status: int | None = None
+    code: str | None = None
+    request_id: str | None = None
+    usage: Usage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """USD per million tokens, by what the tokens are. Above `over` tokens of input all of them count `times` as much.
+
+    `written` is what is written into a cache for five minutes, `written_1h` for an hour.
+    """
+
+    input: Decimal = Decimal(0)
+    out: Decimal = Decimal(0)
+    written: Decimal = Decimal(0)
+    written_1h: Decimal = Decimal(0)
+    cached: Decimal = Decimal(0)
+    over: int | None = None
+    times: Decimal = Decimal(1)
+
+    @property
+    def is_free(self) -> bool:
+        return not any((self.input, self.out, self.written, self.written_1h, self.cached))
+
+
+FREE = Price()
+NEVER_PAID = frozenset({"scripted", "none", "local", "agent"})
+"""Schemes whose models nobody is paid for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of a model. `window` and `max_out` are tokens; a `price` of None is unknown, which is never 0."""
+
+    window: int = 200_000
+    max_out: int = 32_000
+    images: bool = False
+    thinking: bool = False
+    price: Price | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRef:
-    """Which model: `text` is the model string; `source` says what chose it. `free` models cost nothing."""
+    """Which model: `text` is the model string; `source` says what chose it, `checks` what was looked at for that.
+
+    `role` is strong or cheap; `base_url` is where it answers, None for the provider's own address.
+    """
 
     scheme: str
     name: str
     source: str = "flag"
-    free: bool = True
+    role: str = "strong"
+    checks: tuple[str, ...] = ()
+    base_url: str | None = field(default=None, compare=False)
+    facts: Facts = field(default=Facts(), compare=False)
 
     @property
     def text(self) -> str:
         return f"{self.scheme}:{self.name}" if self.name else self.scheme
+
+    @property
+    def price(self) -> Price | None:
+        """What its tokens cost; None when nobody knows."""
+        return FREE if self.scheme in NEVER_PAID else self.facts.price
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What a model may need to be opened: the folder that paths begin in, the skill and the argv of its pipeline.
+
+    Without a skill it is asked a single question.
+
+    With `worker` it speaks for a worker of the run. `cache` is how long a provider keeps a prefix: 5m or 1h. `heard` is
+    given what a program says on stderr, in lines.
+    """
+
+    folder: Path
+    skill: Skill | None
+    args: tuple[str, ...] = ()
+    worker: bool = False
+    cache: str = "5m"
+    heard: Callable[[str], None] = field(default=lambda line: None)
 
 
 class Model(Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from harness.errors import HarnessError
 from harness.models import Failure, ModelRef, Prompt, Reply
 from harness.models.failures import failure
 from harness.models.verbs import proposal
@@ -13,6 +14,13 @@ if TYPE_CHECKING:
     from harness.executor import Cancel
 
 NAME, FLAG = "agent", "--agent"
+
+
+def named(source: str) -> ModelRef:
+    """The agent that drives. Raises HarnessError where it was named as a model."""
+    if source != FLAG:
+        raise HarnessError("another agent is no model that can be named", "let it drive: --agent", source)
+    return ModelRef(NAME, "", FLAG)
 
 
 class Agent:

@@ -73,6 +73,11 @@ def encode_turn(turn: Turn) -> dict[str, Any]:
     return {"role": "user", "results": results, **said}
 
 
+def turn_bytes(turn: Turn) -> int:
+    """How many of a body's bytes are this turn's."""
+    return len(_json(encode_turn(turn)))
+
+
 def _json(value: object) -> bytes:
     # surrogatepass: a provider's JSON may hold half a pair, and a digest must not fail on it
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")

@@ -187,7 +187,7 @@ def answer(raw: bytes, prompt: Prompt) -> Reply | str:
     content = found.get("content", {"text": text, "calls": calls})
     return Reply(
         [content], DIALECT, text, calls_or_finish(text, made), stop, found["stop"],
-        _usage(found.get("usage"), prompt, raw), None,
+        _usage(found.get("usage"), prompt, raw),
     )  # fmt: skip
 
 

@@ -5,12 +5,36 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from harness.models import Ended, Failure, ModelRef, Prompt, Reply
+from harness.errors import HarnessError
+from harness.models import Ended, Failure, Model, ModelRef, Opening, Prompt, Reply
 from harness.models.failures import failure
 from harness.models.verbs import proposal
 
 if TYPE_CHECKING:
     from harness.executor import Cancel
+    from harness.skills import Skill
+
+
+def named(name: str, source: str, skill: Skill | None = None) -> ModelRef:
+    """Nobody. Raises HarnessError for a name, and for a skill without a pipeline to stand in."""
+    if name:
+        raise HarnessError(f"none takes no name: 'none:{name}'", "write none", source)
+    if skill is not None:
+        _pipeline(skill, source)
+    return ModelRef("none", "", source)
+
+
+def opened(ref: ModelRef, how: Opening) -> Model:
+    """The skill's pipeline in place of a model."""
+    assert how.skill is not None, "nobody answers no question"
+    return NoModel(_pipeline(how.skill, ref.source), how.args, ref=ref)
+
+
+def _pipeline(skill: Skill, source: str) -> str:
+    if skill.pipeline:
+        return skill.pipeline
+    fix = "name one in metadata.pipeline, or a model: -m"
+    raise HarnessError(f"none runs a skill's pipeline, and {skill.name} has none", fix, source)
 
 
 class NoModel:

@@ -21,7 +21,7 @@ from harness.models.endpoints import KEY_VARIABLE, OWN_BASE, Endpoint
 from harness.models.failures import failure
 from harness.models.memory import Form, recall, remember
 from harness.models.reading import take, timed
-from harness.models.wire import BrokenExchange, Exchange, Timers, is_loopback
+from harness.models.wire import BrokenExchange, Exchange, Timers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -173,8 +173,7 @@ class OpenAI:
         refusal = message.get("refusal") if stop == "refusal" else None
         return Reply(
             [message], DIALECTS[form.mode], str(refusal or text), calls, stop, whole.finish or "", usage,
-            0 if is_loopback(self.endpoint.base) else None, served=whole.served,
-            calls_from="text" if spoken else "",
+            served=whole.served, calls_from="text" if spoken else "",
         )  # fmt: skip
 
     def _is_cut(self, counted: int, expected: int, whole: Assembly) -> bool:

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from harness.models import Call, Failure, ModelRef, Prompt, Replied, Reply, Results, Stop, Turn
+from harness.errors import HarnessError
+from harness.models import Call, Failure, Model, ModelRef, Opening, Prompt, Replied, Reply, Results, Stop, Turn
 from harness.models.body import prefix_digest
 from harness.models.failures import failure
 from harness.models.script import FOREVER, Entry, Expect, Replies, load_script
@@ -20,9 +21,25 @@ from harness.models.verbs import calls_or_finish, make_call
 
 if TYPE_CHECKING:
     from harness.executor import Cancel
+    from harness.skills import Skill
 
 DIALECT = "anthropic"
+QUESTION = "prompt"
+"""Whose replies a script plays to the questions that stages ask."""
 TAIL_LINES = 40
+
+
+def named(name: str, source: str, skill: Skill | None = None) -> ModelRef:
+    """The script of this file. Raises HarnessError for no name."""
+    if not name:
+        raise HarnessError("scripted: names no file", "write scripted:FILE", source)
+    return ModelRef("scripted", name, source)
+
+
+def opened(ref: ModelRef, how: Opening) -> Model:
+    """The script, read; for a worker its list for that skill. Raises HarnessError for one that cannot be used."""
+    name = how.skill.name if how.skill is not None else QUESTION
+    return Scripted(how.folder / ref.name, name if how.worker else None, ref=ref)
 
 
 class Scripted:
@@ -130,7 +147,7 @@ def _reply(entry: Entry, prompt: Prompt, served: str, ms: int, on: Callable[[str
     if entry.stop is None:
         calls = calls_or_finish(text, calls)
     stop = cast(Stop, entry.stop or ("calls" if any(not call.implicit for call in calls) else "end"))
-    return Reply(content, DIALECT, text, calls, stop, entry.stop or "", entry.usage, 0, ms, None, served)
+    return Reply(content, DIALECT, text, calls, stop, entry.stop or "", entry.usage, ms, None, served)
 
 
 def _content(entry: Entry, turn: int) -> list[Any]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
 from typing import Any
 
 from harness.events.state import Operation, State
@@ -86,11 +85,6 @@ class Compiled:
     dropped: tuple[Left, ...]
     request: int
     fits: bool
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of the texts."""
-        return sha256("\0".join(self.texts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 from harness.events.state import Operation, State
 from harness.models import Ended, Offer, Prompt, Replied, Result, Results, Said, Turn
-from harness.models.body import Growing
+from harness.models.body import Growing, turn_bytes
 from harness.prompt.compile import RECENT, Compiled, Past, Story, View, compiled, own_words
 from harness.prompt.observation import error_class, neutral, output
 from harness.prompt.results import Call, answers, said
@@ -117,7 +117,12 @@ class Transcript:
             spoken=SPOKEN if self.frame.verbs else "",
         )
         size, digest = self._body.measured(self.turns, pending)
-        return replace(made, bytes=size, body=digest)
+        return replace(made, bytes=size, body=digest, new_bytes=sum(map(turn_bytes, self._unanswered(turns))))
+
+    def _unanswered(self, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+        """The turns since the newest reply."""
+        last = next((n for n in range(len(turns), 0, -1) if isinstance(turns[n - 1], Replied)), 0)
+        return turns[last:]
 
     def compiled(self, state: State, limit: int, n: int) -> Compiled:
         """The first turn of context `n`, whose first request may hold `limit` tokens. Changes nothing.
@@ -130,6 +135,10 @@ class Transcript:
         view = View(self.frame, state, story, self.release(state), self.fresh(state), self.blob, n)
         empty, _ = Growing(self._system, self.frame.verbs).measured([], Said(()))
         return compiled(view, limit * FIRST_RATE, empty)
+
+    def digest_of(self, first: Compiled) -> str:
+        """SHA-256 of a request that holds this turn alone."""
+        return Growing(self._system, self.frame.verbs).measured([], Said(first.texts))[1]
 
     @property
     def has_replies(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ from harness.errors import NoModelError
 from harness.events.log import follow
 from harness.loop.question import Question, form_of
 from harness.loop.run import Run, Toolset, World
-from harness.models import Model, ModelRef
+from harness.models import Model, ModelRef, Opening
 from harness.models.agent import NAME as AGENT
+from harness.models.choice import choose
 from harness.models.resolve import open_model, resolve
 from harness.policy.budget import merged, parse_budget
 from harness.policy.decide import Rules
@@ -21,17 +23,16 @@ from harness.runs.composing import question_transcript
 from harness.runs.flags import Options
 from harness.runs.kit import pinned
 from harness.runs.opened import Session
+from harness.runs.renewal import StandIns, refuse_unpriced
+from harness.runs.speaker import opening
 from harness.skills.discovery import Catalog
 
 NAME = "prompt"
 
 
-def model_of(question: Question, strong: ModelRef | None, cheap: tuple[str, str] | None) -> ModelRef:
-    """The model of a question's role; an unset role is the other one. Raises NoModelError where none can be asked."""
-    ref = strong
-    if cheap is not None and (question.role == "cheap" or strong is None):
-        ref = resolve(cheap[0], source=cheap[1], skill=None)
-    if ref is None or ref.scheme in ("none", AGENT):
+def askable(ref: ModelRef) -> ModelRef:
+    """The model, where it can be asked. Raises NoModelError."""
+    if ref.scheme in ("none", AGENT):
         raise NoModelError("there is no model to ask", "name one: -m MODEL; or go on without it: --optional")
     return ref
 
@@ -56,18 +57,25 @@ def attach(run: Run, model: Model) -> None:
 
 def named(text: str, source: str) -> ModelRef | None:
     """The model that a run was begun with, if one was named."""
-    return resolve(text, source=source, skill=None) if text else None
+    return resolve(text, source=source) if text else None
 
 
 def start_question(world: World, question: Question, project: Path, options: Options) -> Session:
     """Begin a run of one reply. Raises NoModelError (exit 4) where no model can be asked."""
-    ref = model_of(question, named(*(options.model or ("", ""))), world.cheap)
+    ref = askable(choose(options.model, options.wishes, None, question.role))
     budget = merged({}, parse_budget(options.budget))
     order = order_of(question, ref, budget, options)
-    model = open_model(ref, folder=Path.cwd(), skill=None, heard=world.heard)
+    refuse_unpriced(ref, budget.get("usd"))
+    how = opening(Path.cwd(), None, world, options)
+    model = open_model(ref, how)
     run = begin(world, project, kit_of(order.question or {}), order)
+    return _opened(run, model, how, options)
+
+
+def _opened(run: Run, model: Model, how: Opening, options: Options) -> Session:
+    run.stand_in = StandIns(run, options.wishes, lambda ref: open_model(ref, how)).take_over
     attach(run, model)
-    return Session(run, "prompt", limits_text(budget), ref)
+    return Session(run, "prompt", limits_text(run.state.budget), model.ref)
 
 
 def resume_question(
@@ -78,11 +86,10 @@ def resume_question(
     changes = [{"what": "model", "from": bound, "to": said[0]}] if said[0] != bound else []
     if changes and not options.accept_changes:
         refuse_changes(changes, folder.name)
-    ref = resolve(said[0], source=said[1], skill=None)
-    folder_of_model = Path.cwd() if options.model else Path(start["cwd"])
-    model = open_model(ref, folder=folder_of_model, skill=None, heard=world.heard)
+    ref = replace(resolve(said[0], source=said[1]), role=start["question"]["role"])
+    how = opening(Path.cwd() if options.model else Path(start["cwd"]), None, world, options)
+    model = open_model(askable(ref), how)
     run = reopen(world, catalog.project, folder, kit_of(start["question"]), Rules(), options.by, changes)
-    attach(run, model)
-    return Session(run, "prompt", limits_text(run.state.budget), ref)
+    return _opened(run, model, how, options)
 
 

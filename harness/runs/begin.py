@@ -138,7 +138,7 @@ def _start_data(run: Run, order: Order) -> dict[str, Any]:
         data["parent"] = dict(order.parent)
     data |= {"budget": dict(order.budget), "digests": dict(order.digests)}
     ref = order.model
-    model = {"ref": ref.text, "source": ref.source, "checks": []} if ref is not None else {"ref": "", "source": ""}
+    model = _model_data(ref) if ref is not None else {"ref": "", "source": ""}
     data["model"] = model | {"mark": letters(6)}
     data["git"] = git_state(run.project)
     facts = machine()
@@ -148,6 +148,11 @@ def _start_data(run: Run, order: Order) -> dict[str, Any]:
     if order.path:
         data["path"] = order.path
     return data
+
+
+def _model_data(ref: ModelRef) -> dict[str, Any]:
+    role = {"role": ref.role} if ref.role != "strong" else {}
+    return {"ref": ref.text, "source": ref.source, "checks": list(ref.checks), **role}
 
 
 def reopen(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from harness.loop.run import ChildEnd, Run, Stop, World
 from harness.loop.turn import drive
 from harness.models import Model, ModelRef
 from harness.models.agent import NAME as AGENT
+from harness.models.choice import Wishes, choose
 from harness.policy.budget import narrowed
 from harness.runs import asking
 from harness.runs.begin import Order, begin, letters, pins, reopen
@@ -27,6 +28,7 @@ from harness.runs.flags import Options
 from harness.runs.kit import file_pin, pipeline_kit, skill_kit, skill_places, tool_pins
 from harness.runs.owning import due_at
 from harness.runs.peek import read_state
+from harness.runs.renewal import StandIns, refuse_unpriced
 from harness.runs.second import changed_since, is_set_otherwise, set_arguments, settings_below, take_over
 from harness.skills import Skill
 from harness.skills.check import resolve
@@ -36,6 +38,8 @@ from harness.tools import Tool
 from harness.tools.arguments import parse
 from harness.tools.outcome import error_class
 
+SAID = ("-m", "env HARNESS_MODEL")
+"""Sources of a model that was named for the whole run."""
 PERSONS = ("needs-approval", "needs-answer", "unknown-outcome")
 
 
@@ -49,6 +53,7 @@ class Family:
     places: tuple[Path, ...]
     ref: ModelRef | None
     open_model: Callable[[ModelRef, Skill | None], Model]
+    wishes: Wishes = field(default_factory=Wishes)
 
     def begin(self, parent: Run, op: Operation, part: Mapping[str, Any]) -> ChildEnd:
         """Carry out a call that is a run of its own, from whatever its folder holds, until it stops.
@@ -98,14 +103,16 @@ class Family:
     ) -> ChildEnd:
         question = from_words(parent.args(op), parent.project)
         try:
-            ref = asking.model_of(question, self.ref, self.world.cheap)
+            ref = self._asked(question.role)
         except NoModelError:
             if not question.optional:
                 raise
             return ChildEnd(Stop("passed", 0), SKIPPED.encode(), "OK", "", {})
+        refuse_unpriced(ref, part.get("usd"))
         order = asking.order_of(question, ref, part, Options(source="input"), _link(parent, op))
         run = self._open(parent, folder, asking.kit_of(question.kept()), order, known)
         try:
+            run.stand_in = StandIns(run, self.wishes, lambda other: self.open_model(other, None)).take_over
             asking.attach(run, self.open_model(ref, None))
             return ended(run, drive(run))
         finally:
@@ -124,19 +131,33 @@ class Family:
             raise HarnessError(broken.text(), broken.fix)
         goal, values = worker_words(worker, list(op.argv or ()))
         kit = skill_kit(resolved)
+        ref, limits = self._model(worker), narrowed(part, worker.budget)
+        refuse_unpriced(ref, limits.get("usd"))
         order = Order(
-            worker.name, goal, values, narrowed(part, worker.budget), parent.rules, self.ref, _link(parent, op),
+            worker.name, goal, values, limits, parent.rules, ref, _link(parent, op),
             "model", {}, pins(tool_pins(kit.tools), resolved), str(worker.file),
         )  # fmt: skip
         run = self._open(parent, folder, kit, order, known)
         places = tuple(skill_places(self.catalog, worker))
-        run.begin_child = Family(self.world, self.catalog, worker, places, self.ref, self.open_model).begin
+        run.begin_child = replace(self, skill=worker, places=places, ref=ref).begin
         try:
-            model = self.open_model(self.ref, worker)
+            model = self.open_model(ref, worker)
+            run.stand_in = StandIns(run, self.wishes, lambda other: self.open_model(other, worker)).take_over
             run.attach(transcript_of(run, resolved), model)
             return ended(run, drive(run))
         finally:
             run.log.close()
+
+    def _asked(self, role: str) -> ModelRef:
+        """Whom a question goes to: who speaks in the run, where a person named it or the role is the same."""
+        if self.ref is not None and (self.ref.source in SAID or self.ref.role == role):
+            return asking.askable(self.ref)
+        return asking.askable(choose(None, self.wishes, None, role))
+
+    def _model(self, worker: Skill) -> ModelRef:
+        """The run's own model, or the one that the worker's text names where nobody named one for the run."""
+        assert self.ref is not None
+        return self.ref if worker.model is None or self.ref.source in SAID else choose(None, self.wishes, worker)
 
     def _open(self, parent: Run, folder: Path, kit: Any, order: Order, known: State | None) -> Run:
         if known is None:
@@ -161,19 +182,23 @@ def worker_words(worker: Skill, words: list[str]) -> tuple[str, dict[str, Any]]:
 
 
 def _already(parent: Run, folder: Path, known: State) -> ChildEnd | None:
-    """A child that has ended, or that still waits for a person who has said nothing."""
+    """A child that has ended, or that still waits: for a person who has said nothing, or for its time."""
     if is_seam(known):  # it holds the end of the call that it goes on from, not its own
         return None
     if known.status == "ended" and known.end is not None and known.end["stop"] != "interrupted":
         return _from_end(folder, known)
-    if known.status != "parked" or known.park is None or known.park["stop"] not in PERSONS:
+    if known.status != "parked" or known.park is None:
         return None
-    if has_word(folder) or (parent.world.ask is not None and known.park["stop"] != "unknown-outcome"):
+    due = due_at(known)
+    is_early = due is not None and due > parent.world.clock.wall() and not parent.world.early
+    if known.park["stop"] not in PERSONS and not is_early:
+        return None
+    if has_word(folder) or (not is_early and parent.world.ask is not None and known.park["stop"] != "unknown-outcome"):
         return None
     if _descendant_has_word(folder, known):
         return None
     stop = Stop(known.park["stop"], known.park["exit"], parked=True)
-    return ChildEnd(stop, b"", "", "", {}, known.park.get("hint", ""))
+    return ChildEnd(stop, b"", "", "", {}, known.park.get("hint", ""), until=due)
 
 
 def _descendant_has_word(folder: Path, known: State) -> bool:

@@ -65,6 +65,8 @@ def speaker(folder: Path) -> str:
         if event["kind"] == "run.start":
             model = str((event["data"].get("model") or {}).get("ref", ""))
         changes = event["data"].get("changes") or () if event["kind"] == "resume" else ()
+        if event["kind"] == "context":
+            model = str(event["data"].get("model") or model)
         model = next((str(change["to"]) for change in changes if change["what"] == "model"), model)
     return model
 

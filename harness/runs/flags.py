@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.errors import HarnessError, near_text
 from harness.loop.run import Toolset
+from harness.models.choice import Wishes
 from harness.policy.decide import Rules
 
 
@@ -16,9 +17,10 @@ from harness.policy.decide import Rules
 class Options:
     """What a person's flags say of one run.
 
-    `model` is (string, where it was said) or None for the automatic choice. `source` says whose the goal or message
-    is: `user` for typed words, `input` for a text from a file or a pipe. `now` resumes before a run's time, `moved`
-    one whose folder came from another host. `sets` are STAGE.PARAM=VALUE. `by` is user, or agent for its commands.
+    `model` is (string, which flag or variable said it) or None; `wishes` are what the settings say of models. `source`
+    says whose the goal or message is: `user` for typed words, `input` for a text from a file or a pipe. `now` resumes
+    before a run's time, `moved` one whose folder came from another host. `sets` are STAGE.PARAM=VALUE. `by` is user, or
+    agent for its commands.
     """
 
     model: tuple[str, str] | None = None
@@ -31,6 +33,7 @@ class Options:
     moved: bool = False
     sets: tuple[str, ...] = ()
     by: str = "user"
+    wishes: Wishes = field(default_factory=Wishes)
 
     def kept(self) -> dict[str, list[str]]:
         """What of it holds for the whole run, however often it is opened again."""

@@ -115,6 +115,8 @@ def pinned(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
             digests = data.get("digests") or {}
             found = {"skill": digests.get("skill", ""), "tools": dict(digests.get("tools") or {})}
             found["model"] = (data.get("model") or {}).get("ref", "")
+        if event["kind"] == "context":
+            found["model"] = data.get("model") or found["model"]
         for change in data.get("changes") or () if event["kind"] == "resume" else ():
             _accept(found, str(change["what"]), str(change["to"]))
     return found

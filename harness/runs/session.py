@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -47,8 +48,9 @@ from harness.runs.narrow import confine, rebased, rebased_words
 from harness.runs.opened import Session
 from harness.runs.owning import check_resumable, part_of
 from harness.runs.peek import peek
+from harness.runs.renewal import StandIns, refuse_unpriced
 from harness.runs.sets import Within, inputs_in, within
-from harness.runs.speaker import is_handed_over, model_of, open_for, usable
+from harness.runs.speaker import is_handed_over, model_of, open_for, opening, usable
 from harness.skills import Resolved, Skill
 from harness.skills.discovery import Catalog
 from harness.skills.names import find
@@ -72,29 +74,32 @@ def start_skill(
     budget = merged(skill.budget, parse_budget(options.budget))
     kit = skill_kit(resolved)
     rules = rules_of(kit, options)
-    model = open_for(catalog, ref, skill, goal, values, Path.cwd(), world.heard)
+    refuse_unpriced(ref, budget.get("usd"))
+    model = open_for(catalog, ref, skill, goal, values, opening(Path.cwd(), skill, world, options))
     order = Order(
         skill.name, goal, values, budget, rules, ref, source=options.source, flags=options.kept(),
         digests=pins(tool_pins(kit.tools), resolved), path=str(skill.file),
     )  # fmt: skip
     confine(world, catalog.project, skill.inputs, values, kit, skill)
     run = begin(world, catalog.project, kit, order)
-    return _skill_session(run, catalog, resolved, ref, model, Path.cwd())
+    return _skill_session(run, catalog, resolved, model, options, Path.cwd())
 
 
 def _skill_session(
-    run: Run, catalog: Catalog, resolved: Resolved, ref: ModelRef, model: Model, cwd: Path
+    run: Run, catalog: Catalog, resolved: Resolved, model: Model, options: Options, cwd: Path
 ) -> Session:
     skill, state = resolved.skill, run.state
+    own = opening(cwd, skill, run.world, options)
     family = Family(
-        run.world, catalog, skill, tuple(skill_places(catalog, skill)), ref,
-        partial(_worker_model, cwd=cwd, heard=run.world.heard),
+        run.world, catalog, skill, tuple(skill_places(catalog, skill)), model.ref,
+        lambda ref, worker: open_model(ref, replace(own, skill=worker, worker=True)), options.wishes,
     )  # fmt: skip
     run.begin_child = family.begin
+    run.stand_in = StandIns(run, options.wishes, lambda ref: open_model(ref, own)).take_over
     limits = limits_text(state.budget)
     run.attach(transcript_of(run, resolved), model)
     warnings = [f.text() for f in (*skill.findings, *resolved.findings) if f.severity == "warning"]
-    return Session(run, "skill", limits, ref, skill, warnings=warnings)
+    return Session(run, "skill", limits, model.ref, skill, warnings=warnings)
 
 
 def start_pipeline(world: World, catalog: Catalog, path: Path, words: Sequence[str], options: Options) -> Session:
@@ -114,20 +119,19 @@ def start_pipeline(world: World, catalog: Catalog, path: Path, words: Sequence[s
     )  # fmt: skip
     confine(world, catalog.project, tool.parameters, values, kit)
     run = begin(world, catalog.project, kit, order)
-    return _pipeline_session(run, catalog, path, pipeline)
+    return _pipeline_session(run, catalog, path, pipeline, options)
 
 
-def _pipeline_session(run: Run, catalog: Catalog, path: Path, pipeline: Any) -> Session:
+def _pipeline_session(run: Run, catalog: Catalog, path: Path, pipeline: Any, options: Options) -> Session:
     start = run.state.start
     ref = asking.named(run.state.model, str((start.get("model") or {}).get("source", "")))
-    opened = partial(_worker_model, cwd=Path(start["cwd"]), heard=run.world.heard)
-    family = Family(run.world, catalog, None, tuple(file_places(catalog, path)), ref, opened)
+    how = replace(opening(Path(start["cwd"]), None, run.world, options), worker=True)
+    family = Family(
+        run.world, catalog, None, tuple(file_places(catalog, path)), ref,
+        lambda ref, worker: open_model(ref, replace(how, skill=worker)), options.wishes,
+    )  # fmt: skip
     run.begin_child = family.begin
     return Session(run, "pipeline", limits_text(run.state.budget), pipeline=pipeline)
-
-
-def _worker_model(ref: ModelRef, skill: Skill | None, cwd: Path, heard: Callable[[str], None]) -> Model:
-    return open_model(ref, folder=cwd, skill=skill, worker=True, heard=heard)
 
 
 def _no_model(ref: ModelRef, skill: Skill | None) -> Model:
@@ -168,6 +172,7 @@ def resume(world: World, catalog: Catalog, folder: Path, message: str | None, op
     if start.get("parent"):
         raise part_of(folder, start)
     check_resumable(world, folder, state, options)
+    world.early = options.now
     if state.end is not None and state.end["stop"] == "passed" and not (message or options.sets or has_word(folder)):
         raise HarnessError("this run has passed", f"go on with a message: harness resume {folder.name} MESSAGE")
     path = Path(start.get("path") or "")
@@ -210,14 +215,15 @@ def _resume_skill(
         changes.append({"what": "model", "from": bound["model"], "to": said[0]})
     if changes and not options.accept_changes and not is_handed_over(changes, said):
         refuse_changes(changes, folder.name)
-    ref = resolve_model(said[0], source=said[1], skill=skill)
+    ref = replace(resolve_model(said[0], source=said[1], skill=skill), role=start["model"].get("role", "strong"))
+    refuse_unpriced(ref, {**current_state(folder).budget, **parse_budget(options.budget)}.get("usd"))
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in (start.get("inputs") or {}).items()}
     cwd = Path.cwd() if options.model else Path(start["cwd"])
     wanted = sets.for_skill(kit, partial(within, catalog, skill_places(catalog, skill), kit.folder), options.sets)
     confine(world, catalog.project, skill.inputs, values, kit, skill)
-    model = open_for(catalog, ref, skill, _goal(folder, start), values, cwd, world.heard)
+    model = open_for(catalog, ref, skill, _goal(folder, start), values, opening(cwd, skill, world, options))
     run = reopen(world, catalog.project, folder, kit, rules_of(kit, options), options.by, changes)
-    session = _skill_session(run, catalog, resolved, ref, model, cwd)
+    session = _skill_session(run, catalog, resolved, model, options, cwd)
     run.anew = options.model == (NAME, FLAG) and run.state.turn > 0  # it may have lost its memory
     sets.write(run, wanted)
     for target, value in wanted.items() if ref.scheme != "none" else ():
@@ -261,5 +267,5 @@ def _resume_other(
     run = reopen(world, catalog.project, folder, kit, rules_of(kit, options), "user", changes)
     sets.write(run, wanted)
     if pipeline is not None:
-        return _pipeline_session(run, catalog, path, pipeline)
+        return _pipeline_session(run, catalog, path, pipeline, options)
     return _tool_session(run, catalog, tool, [str(w) for w in start["inputs"].get("args") or ()])

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from harness.errors import HarnessError
-from harness.models import Model, ModelRef
+from harness.loop.run import World
+from harness.models import Model, ModelRef, Opening
 from harness.models.agent import FLAG, NAME
+from harness.models.choice import choose
 from harness.models.resolve import open_model
-from harness.models.resolve import resolve as resolve_model
 from harness.runs.flags import Options
 from harness.runs.kit import find_tool, skill_places
 from harness.skills import Resolved, Skill
@@ -38,20 +40,25 @@ def is_handed_over(changes: Sequence[Mapping[str, str]], said: tuple[str, str]) 
 
 def model_of(options: Options, skill: Skill | None) -> ModelRef:
     """The model that speaks. Raises HarnessError for a string that names none, NoModelError when there is none."""
-    text, source = options.model or (None, "auto")
-    return resolve_model(text, source=source, skill=skill)
+    return choose(options.model, options.wishes, skill)
+
+
+def opening(cwd: Path, skill: Skill | None, world: World, options: Options) -> Opening:
+    """How the models of a run are opened. Files are named from `cwd`."""
+    return Opening(cwd, skill, cache=options.wishes.cache, heard=world.heard)
 
 
 def open_for(
-    catalog: Catalog, ref: ModelRef, skill: Skill, goal: str, values: Mapping[str, Value], cwd: Path,
-    heard: Callable[[str], None],
-) -> Model:  # fmt: skip
-    """The model itself; without one, the skill's pipeline with the run's own inputs. Files are named from `cwd`."""
+    catalog: Catalog, ref: ModelRef, skill: Skill, goal: str, values: Mapping[str, Value], how: Opening
+) -> Model:
+    """The model itself; without one, the skill's pipeline with the run's own inputs."""
     args: tuple[str, ...] = ()
     if ref.scheme == "none" and skill.pipeline:
         tool = find_tool(catalog, skill_places(catalog, skill), skill.pipeline)
         args = pipeline_args(tool, goal, values) if tool is not None else ()
-    return open_model(ref, folder=cwd, skill=skill, args=args, heard=heard)
+    model = open_model(ref, replace(how, args=args))
+    model.warm()
+    return model
 
 
 def pipeline_args(tool: Tool, goal: str, values: Mapping[str, Value]) -> tuple[str, ...]:

@@ -127,7 +127,7 @@ def _pay(run: Run, data: dict[str, Any]) -> None:
     usage = data.get("usage") or {}
     turn = run.costs.setdefault(run.turn, Spent())
     for spent in (run.spent, turn):
-        spent.tokens += sum(usage.get(key) or 0 for key in ("input", "cached", "written", "written_1h", "out"))
+        spent.tokens += sum(usage.get(key) or 0 for key in ("input", "out"))
         if data.get("cost") is None:
             spent.unpriced += 1
         else:

@@ -1,0 +1,181 @@
+"""One request to the Messages API through the SDK, in a thread of its own, and what goes wrong with it.
+
+The SDK is imported here and nowhere else, and only inside functions: it takes a second or two.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+from harness.models import Failure
+from harness.models.failures import failure
+from harness.models.messages import Malformed
+from harness.models.status import status_failure
+from harness.models.wire import is_loopback
+
+MAX_REPLY = 16 * 1024 * 1024
+KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+BASE_URL = "ANTHROPIC_BASE_URL"
+_FEDERATED = ("ANTHROPIC_FEDERATION_RULE_ID", "ANTHROPIC_ORGANIZATION_ID")
+_TOKENS = ("ANTHROPIC_IDENTITY_TOKEN", "ANTHROPIC_IDENTITY_TOKEN_FILE")
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long the other side may keep silent: while it connects, before its first event, between events; seconds."""
+
+    connect: float = 5.0
+    first: float = 120.0
+    between: float = 60.0
+
+
+PATIENCE = Patience()
+
+def credential(env: Mapping[str, str]) -> str | None:
+    """The first credential that can be seen, by the name of what holds it, in the SDK's own order."""
+    for name in (*KEYS, "ANTHROPIC_PROFILE"):
+        if env.get(name):
+            return name
+    if all(env.get(name) for name in _FEDERATED) and any(env.get(name) for name in _TOKENS):
+        return _FEDERATED[0]
+    folder = env.get("ANTHROPIC_CONFIG_DIR") or Path(env.get("HOME") or Path.home(), ".config", "anthropic")
+    pointer = Path(folder, "active_config")
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        if pointer.read_text(encoding="utf-8").strip():
+            return str(pointer)
+    return None
+
+
+class Exchange:
+    """One request in a thread of its own, which nobody waits for: what comes of it goes into a queue."""
+
+    def __init__(self, params: Mapping[str, Any], patience: Patience) -> None:
+        self.params, self.patience = params, patience
+        self.heard: SimpleQueue[Any] = SimpleQueue()
+        self.request_id: str | None = None
+        self._response: Any = None
+        self._dropped = threading.Event()
+
+    def run(self) -> None:
+        """Send, and put a text for each event, then None; or a Failure, or the exception of a bug."""
+        try:
+            client = client_of(self.patience)
+            self.heard.put("")
+            if self._dropped.is_set():
+                return
+            stream = client.messages.create(stream=True, **self.params)
+            self._response = stream.response
+            self.request_id = stream.response.headers.get("request-id")
+            if self._dropped.is_set():
+                self.drop()
+            self._read(stream)
+        except Exception as error:  # noqa: BLE001 - judged by whoever listens
+            self.heard.put(_judged(error, self._response is not None))
+
+    def _read(self, stream: Any) -> None:
+        kind = self._response.headers.get("content-type", "")
+        if not kind.startswith("text/event-stream"):
+            self._response.close()
+            self.heard.put(failure("protocol", f"the answer is no stream of events, but {kind[:100] or 'nothing'}"))
+            return
+        self.heard.put("")
+        for event in type(stream).raw_events(_Counted(self._response)):
+            if event.data:
+                self.heard.put(event.data)
+            elif event.event is not None:
+                self.heard.put("")
+        self.heard.put(None)
+
+    def drop(self) -> None:
+        """Nobody listens any more: shut the socket, since closing a response leaves a reader in its read."""
+        self._dropped.set()
+        response = self._response
+        if response is None:
+            return
+        with contextlib.suppress(Exception):
+            stream = response.extensions["network_stream"]
+            stream.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+
+
+class _Counted:
+    """A response whose bytes are counted: one that is too large is not read to its end."""
+
+    def __init__(self, response: Any) -> None:
+        self.response = response
+
+    def iter_bytes(self) -> Iterator[bytes]:
+        size = 0
+        for chunk in self.response.iter_bytes():
+            size += len(chunk)
+            if size > MAX_REPLY:
+                self.response.close()
+                raise Malformed(f"the reply is over {MAX_REPLY // 1024 // 1024} MiB")
+            yield chunk
+
+
+_clients: dict[tuple[str | None, ...], Any] = {}
+_making = threading.Lock()
+
+
+def client_of(patience: Patience) -> Any:
+    """The one client of this process, for what the environment says. It imports the SDK, and may take seconds."""
+    marks = (*(os.environ.get(name) for name in (*KEYS, BASE_URL)), str(patience))
+    with _making:
+        if marks not in _clients:
+            _clients[marks] = _made(patience)
+        return _clients[marks]
+
+
+def _made(patience: Patience) -> Any:
+    import logging
+
+    import anthropic
+    import httpx2
+
+    # what the SDK would say on stderr about credentials is said by our own line
+    logging.getLogger("anthropic").addHandler(logging.NullHandler())
+    timeout = httpx2.Timeout(max(patience.first, patience.between) + 5, connect=patience.connect)
+    # a key follows no redirect, and what is meant for this machine goes through no proxy
+    http = anthropic.DefaultHttpxClient(timeout=timeout, follow_redirects=False, trust_env=not is_loopback(_url()))
+    return anthropic.Anthropic(max_retries=0, timeout=timeout, http_client=http, open_telemetry=False)
+
+
+def _url() -> str:
+    return os.environ.get(BASE_URL) or ""
+
+
+def _judged(error: Exception, had_head: bool) -> Failure | Exception:
+    """What an exception of the SDK, or of what it stands on, means; a bug is given back as it is."""
+    import anthropic
+    import httpx2
+
+    if isinstance(error, anthropic.APIStatusError):
+        said = error.api_message or f"{error.response.headers.get('content-type') or 'no'} answer"
+        text = f"{error.status_code} {error.type or ''}: {said}".replace(" :", ":")
+        return status_failure(error.status_code, error.type, error.error_code, text, error.response.headers)
+    if isinstance(error, anthropic.CredentialsError):
+        return failure("auth", f"no credential that can be used: {error}")
+    if isinstance(error, TypeError) and not had_head and credential(os.environ) is None:
+        return failure("auth", "no credential: set ANTHROPIC_API_KEY")
+    if isinstance(error, Malformed):
+        return failure("protocol", str(error))
+    if isinstance(error, UnicodeDecodeError):
+        return failure("protocol", "the stream is no UTF-8")
+    cause = error.__cause__ if isinstance(error, anthropic.APIConnectionError) else error
+    if isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError | httpx2.UnsupportedProtocol):
+        return failure("unavailable", f"cannot connect: {str(cause) or type(cause).__name__}")
+    if isinstance(cause, httpx2.TimeoutException):
+        return failure("timeout", "nothing came in time")
+    if isinstance(cause, httpx2.DecodingError):
+        return failure("protocol", f"the stream cannot be decoded: {cause}")
+    if isinstance(cause, httpx2.HTTPError | OSError) or isinstance(error, anthropic.APIConnectionError):
+        return failure("cut", f"the connection broke: {str(cause) or type(cause).__name__}")
+    return error

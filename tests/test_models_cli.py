@@ -1,0 +1,127 @@
+"""Anthropic's models from the command line: what is said of them, signals and kills in a request, what is loaded."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.command import clean_env, events, harness, home_of, newest, start, waits
+from tests.fake_anthropic import KEY, Answer, FakeAnthropic, fails, finishes, text
+from tests.run_files import calls, finish, make_project, script
+
+HAIKU = "anthropic:claude-haiku-5-5"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return make_project(tmp_path / "p")
+
+
+def test_case_1_a_key_chooses_the_cheapest_and_one_line_says_so(project: Path) -> None:
+    with FakeAnthropic(finishes(1, "found")) as fake:
+        done = harness("run", "work", "x", cwd=project, **fake.env)
+    assert (done.returncode, done.stdout) == (0, "found\n"), done.stderr
+    line = f"model: {HAIKU} (auto: ANTHROPIC_API_KEY; 0.10/0.50 USD per M; at {fake.url}) budget 1 USD"
+    assert done.stderr.splitlines().count(line) == 1
+    model = events(newest(project))[0]["data"]["model"]
+    assert (model["source"], model["checks"]) == ("auto", ["anthropic: ANTHROPIC_API_KEY"])
+    assert not [p for p in project.rglob("*") if p.is_file() and KEY.encode() in p.read_bytes()]
+    assert KEY not in done.stderr
+
+
+CHOICE = """
+import sys
+from harness.models.choice import Wishes, choose
+assert choose(None, Wishes(), None).text == "anthropic:claude-haiku-5-5"
+print(sorted({name.split(".")[0] for name in sys.modules} & {"anthropic", "httpx2", "openai", "pydantic"}))
+"""
+
+
+def test_case_1_the_choice_loads_no_library_of_a_provider(project: Path) -> None:
+    env = clean_env(home_of(project), ANTHROPIC_API_KEY=KEY)
+    done = subprocess.run([sys.executable, "-c", CHOICE], env=env, capture_output=True, text=True, cwd=project)
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+
+
+ENTRY = """
+import sys
+from harness.cli.main import main
+try:
+    code = main()
+finally:
+    print(*sorted({name.split(".")[0] for name in sys.modules} & {"anthropic", "httpx2"}), "end", file=sys.stderr)
+sys.exit(code)
+"""
+
+
+@pytest.mark.parametrize("kind", ["scripted", "none", "agent"])
+def test_case_22_runs_without_a_provider_load_none(project: Path, kind: str) -> None:
+    scripted = script(project, calls(["look"]), finish("done"))
+    words = {"scripted": ["-m", scripted], "none": ["-m", "none"], "agent": ["--agent"]}[kind]
+    command = [sys.executable, "-c", ENTRY, "run", "work", "x", *words]
+    env = clean_env(home_of(project), ANTHROPIC_API_KEY=KEY)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, cwd=project)
+    assert done.stderr.splitlines()[-1] == "end" and "Traceback" not in done.stderr, done.stderr
+
+
+def test_case_2_a_project_names_no_dear_model(project: Path) -> None:
+    (project / ".harness").mkdir(exist_ok=True)
+    (project / ".harness" / "config.yaml").write_text("models: {strong: 'anthropic:claude-opus-5-5'}\n")
+    with FakeAnthropic(finishes(1)) as fake:
+        done = harness("run", "work", "x", cwd=project, **fake.env)
+        assert (done.returncode, fake.requests) == (2, []) and "models.ceiling" in done.stderr
+        assert str(home_of(project) / ".config/harness/config.yaml") in done.stderr
+        assert ".harness/config.yaml:1" in done.stderr
+        assert harness("run", "work", "x", "-m", "anthropic:claude-opus-5-5", cwd=project, **fake.env).returncode == 0
+
+
+def test_case_8_a_wait_of_an_hour_parks_and_shows_its_time(project: Path) -> None:
+    with FakeAnthropic(fails(429, "rate_limit_error", retry_after="3600")) as fake:
+        done = harness("run", "work", "x", "-m", HAIKU, cwd=project, **fake.env)
+    parked = events(newest(project))[-1]["data"]
+    assert (done.returncode, parked["stop"], len(fake.requests)) == (75, "waiting", 1)
+    assert parked["until"] in done.stderr
+
+
+@pytest.mark.parametrize("fault", ["stall", "slow headers"])
+def test_case_11_an_interruption_ends_the_process_while_the_server_keeps_silent(project: Path, fault: str) -> None:
+    with FakeAnthropic(Answer([text("well " * 20)], fault=fault, after=5)) as fake:
+        process = start("run", "work", "x", "-m", HAIKU, cwd=project, **fake.env)
+        assert fake.reached.wait(60)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=25)
+        assert process.returncode == 130, err
+        assert not fake.let_go.is_set()
+    run = newest(project)
+    [failed] = events(run, "model.fail")
+    assert failed["data"]["reason"] == "cancelled"
+    reserved = events(run, "model.start")[0]["data"]["usd"]
+    assert events(run)[-1]["data"]["spent"]["nanos"] == round(reserved * 1e9)
+
+
+def test_case_17_a_request_that_a_kill_cut_off_stays_paid_for(project: Path) -> None:
+    with FakeAnthropic(Answer([text("well " * 20)], fault="stall", after=5), finishes(1)) as fake:
+        process = start("run", "work", "x", "-m", HAIKU, cwd=project, **fake.env)
+        assert fake.reached.wait(60)
+        waits(lambda: events(newest(project), "model.start"))
+        process.kill()
+        process.communicate()
+        done = harness("resume", "last", cwd=project, **fake.env)
+    assert done.returncode == 0, done.stderr
+    run = newest(project)
+    reserved = events(run, "model.start")[0]["data"]["usd"]
+    assert events(run)[-1]["data"]["spent"]["nanos"] == round(reserved * 1e9) + 20_000
+
+
+def test_case_16_an_unknown_price_is_shown_as_that(project: Path) -> None:
+    with FakeAnthropic(finishes(1)) as fake:
+        named = ("-m", "anthropic:claude-mythos-5")
+        refused = harness("run", "work", "x", *named, cwd=project, **fake.env)
+        assert (refused.returncode, fake.requests) == (2, []) and "-b usd=none" in refused.stderr
+        done = harness("run", "work", "x", *named, "-b", "usd=none", cwd=project, **fake.env)
+    assert done.returncode == 0 and "price unknown" in done.stderr and "$0" not in done.stderr
+    assert "unknown" in harness("show", "last", cwd=project).stdout
