@@ -13,7 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import cycle
+from pathlib import Path
 from typing import Any
+
+from tests.loop_world import Project, Ran, Skipping
 
 KEY = "sk-ant-test-0123456789"
 SIZES = (1, 7, 64, 3, 1000, 2)
@@ -372,3 +375,18 @@ def _cut(words: str, size: int) -> list[str]:
 
 def _json(value: object) -> str:
     return json.dumps(value)
+
+
+def looking_and_touching(place: Path) -> Project:
+    """A project of a read and a write that leaves a mark, on a clock that jumps over pauses."""
+    made = Project(place)
+    made.clock = Skipping()
+    made.tool("look", "echo looked")
+    made.tool("touch", 'echo touched >> "$PWD/effects"', "@meta effect write")
+    made.skill(tools="look touch")
+    return made
+
+
+def failures(ran: Ran) -> list[str]:
+    """The reasons of the requests that failed, in order."""
+    return [event["data"]["reason"] for event in ran.of("model.fail")]

@@ -196,12 +196,12 @@ def _handler(fake: FakeOpenAI) -> type[BaseHTTPRequestHandler]:
             if play.whole:
                 return self._json(200, _whole(play, fake, body), play.headers)
             raw = play.raw if play.raw is not None else _events(play, fake, body)
-            self.send_response(200)
             kind = {"content-type": "text/event-stream", "transfer-encoding": "chunked", **play.headers}
-            for name, value in kind.items():
-                self.send_header(name, value)
-            self.end_headers()
             try:
+                self.send_response(200)
+                for name, value in kind.items():
+                    self.send_header(name, value)
+                self.end_headers()
                 self._write(raw, play)
             except OSError:
                 fake.gone.set()

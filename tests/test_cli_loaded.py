@@ -17,7 +17,7 @@ ENTRY = "import sys; from harness.cli.main import main; code = main(); print(cod
 DRIVES = {"harness.loop", "harness.models", "harness.executor", "harness.prompt", "harness.pipeline", "_decimal"}
 COMMANDS = {
     "run": ("run work x -m scripted:ok.yaml", 0), "resume": ("resume last -b turns=x", 2),
-    "pipeline": ("pipeline bin/p", 0),
+    "pipeline": ("pipeline bin/p", 0), "prompt": ("prompt why -m scripted:ok.yaml", 0),
     "approve": ("approve RUN 1 --digest 00000000", 5), "deny": ("deny RUN 1", 0), "answer": ("answer RUN x", 2),
     "step": ("step RUN look", 2), "read": ("read RUN x", 2), "finish": ("finish RUN x", 2),
     "settle": ("settle RUN happened", 2), "fork": ("fork RUN", 0), "amend": ("amend RUN --stale x --why y", 2),
@@ -28,7 +28,9 @@ COMMANDS = {
     "tools new": ("tools new fresh-tool", 0), "stop": ("stop RUN", 0), "runs wake": ("runs wake", 0),
     "runs prune": ("runs prune -n", 0), "runs redact": ("runs redact RUN --text x", 2),
 }  # fmt: skip
-ASKS_INDEX = {"run", "resume", "pipeline", "tools run", "stop", "runs list", "runs wake", "runs prune", "runs redact"}
+ASKS_INDEX = {
+    "run", "resume", "pipeline", "prompt", "tools run", "stop", "runs list", "runs wake", "runs prune", "runs redact",
+}  # fmt: skip
 LIGHT = ("approve", "deny", "answer", "settle", "runs list", "show", "skills list", "tools list", "tools show")
 
 

@@ -243,7 +243,9 @@ def test_of_two_words_on_one_call_the_later_counts(project: Path, words: tuple[s
         more = ["--digest", digest(run)] if word == "approve" else []
         assert harness(word, run.name, *more, cwd=project).returncode == 0
     assert harness("resume", run.name, cwd=project).returncode == 0 and ledger(project) == effects
-    assert f"the first was: {words[0]}" in str(events(run, "note")) and not list((run / "inbox").iterdir())
+    [note] = events(run, "note")
+    assert f"'{words[0]}' on operation 1 was taken back" in note["data"]["text"]
+    assert not list((run / "inbox").iterdir())
 
 
 @pytest.mark.parametrize("number", ["1e400", "NaN", '"one"', "[1]"])

@@ -414,7 +414,7 @@ def test_a_person_who_corrects_a_settlement_is_believed_the_second_time(
             os.utime(path, (at + 1, at + 1))
     more = project.resume(ran.folder)
     assert (more.stop.name, more.spawned) == ("passed", spawned)
-    assert more.notes() == ["'settle' on operation 1 was taken back by a newer word."]
+    assert more.notes() == [f"'{words[0]}' on operation 1 was taken back by a newer word."]
 
 
 

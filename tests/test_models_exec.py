@@ -40,7 +40,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 def drive(project: Project, body: str, words: str = "", **more: Any) -> Ran:
     project.file("gate way", HEAD + body, executable=True)
-    return project.run(f"exec:'./gate way' {words}", **more)
+    budget = f"usd=none {more.pop('budget', '')}"  # nobody knows its price
+    return project.run(f"exec:'./gate way' {words}", budget=budget, **more)
 
 
 def asked(project: Project) -> list[dict[str, Any]]:
@@ -157,7 +158,7 @@ def gone(project: Project) -> bool:
 def test_at_the_end_of_the_time_its_tree_is_ended(project: Project) -> None:
     """Case 19."""
     project.file("gate way", HEAD + SLEEPER, executable=True)
-    done = harness("run", "demo", "go", "-b", "seconds=5", "-m", "exec:'./gate way'", cwd=project.path)
+    done = harness("run", "demo", "go", "-b", "usd=none seconds=5", "-m", "exec:'./gate way'", cwd=project.path)
     assert done.returncode == 124
     assert gone(project)
 
@@ -165,7 +166,7 @@ def test_at_the_end_of_the_time_its_tree_is_ended(project: Project) -> None:
 def test_a_command_that_is_interrupted_leaves_nothing_behind(project: Project) -> None:
     """The process of the command is over before the program's grace is: it waits for that."""
     project.file("gate way", HEAD + SLEEPER, executable=True)
-    running = started("run", "demo", "go", "-m", "exec:'./gate way'", cwd=project.path)
+    running = started("run", "demo", "go", "-b", "usd=none", "-m", "exec:'./gate way'", cwd=project.path)
     waits((project.path / "ready").read_text)
     running.send_signal(signal.SIGINT)
     _, err = running.communicate(timeout=30)
@@ -175,8 +176,8 @@ def test_a_command_that_is_interrupted_leaves_nothing_behind(project: Project) -
 
 def test_what_it_says_on_stderr_is_shown_when_asked_for(project: Project) -> None:
     project.file("gate way", HEAD + 'print("via eu-west", file=sys.stderr)\n' + DONE, executable=True)
-    quiet = harness("run", "demo", "go", "-m", "exec:'./gate way'", cwd=project.path)
-    told = harness("run", "demo", "go", "-v", "-m", "exec:'./gate way'", cwd=project.path)
+    quiet = harness("run", "demo", "go", "-b", "usd=none", "-m", "exec:'./gate way'", cwd=project.path)
+    told = harness("run", "demo", "go", "-v", "-b", "usd=none", "-m", "exec:'./gate way'", cwd=project.path)
     assert (quiet.returncode, told.returncode) == (0, 0)
     assert "it is 42" in told.stdout
     assert "via eu-west" not in quiet.stderr

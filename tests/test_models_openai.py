@@ -344,7 +344,7 @@ def test_no_redirect_is_followed(project: Project, served: Any, monkeypatch: pyt
 
 def test_a_silent_server_runs_out_of_time(project: Project, served: Any, own_state: Path) -> None:
     """Before the first byte, and in the middle."""
-    for play in (Play(stall_head=5.0), Play(deltas=[], raw=b": hello\n\n", stall_body=5.0, silent=True)):
+    for play in (Play(stall_head=60.0), Play(raw=b": hello\n\n", stall_body=60.0, silent=True)):
         fake = served(play)
         model = OpenAI(Endpoint(fake.base, "m"), ref=ModelRef("openai", "m"), file=own_state,
                        timers=Timers(first=0.2, between=0.2))  # fmt: skip
@@ -355,7 +355,7 @@ def test_a_silent_server_runs_out_of_time(project: Project, served: Any, own_sta
 
 def test_a_person_who_stops_the_run_drops_the_request(project: Project, served: Any) -> None:
     """The connection is shut, in slow headers as in a stall, so that no thread stays behind."""
-    for play in (Play(stall_head=3.0), Play("half a", stall_body=3.0, raw=b": hello\n\n")):
+    for play in (Play(stall_head=60.0), Play("half a", stall_body=60.0, raw=b": hello\n\n")):
         fake = served(play)
         project.cancel.level = 0
         threading.Thread(target=_stop_once_asked, args=(project, fake), daemon=True).start()
@@ -363,7 +363,7 @@ def test_a_person_who_stops_the_run_drops_the_request(project: Project, served: 
         assert ran.of("model.fail")[0]["data"]["reason"] == "cancelled"
         assert ran.stop.code == 130
         assert wait_for(lambda: not [t for t in threading.enumerate() if t.name == "model request"])
-        assert play.stall_head or fake.gone.wait(5)
+        assert play.stall_head or fake.gone.wait(60)
 
 
 def _stop_once_asked(project: Project, fake: FakeOpenAI) -> None:
@@ -372,14 +372,14 @@ def _stop_once_asked(project: Project, fake: FakeOpenAI) -> None:
 
 
 def wait_for(done: Callable[[], bool]) -> bool:
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while not done() and time.monotonic() < until:
         time.sleep(0.01)
     return done()
 
 
 def test_the_end_of_the_runs_time_drops_the_request(project: Project, served: Any) -> None:
-    ran = drive(project, served(Play(stall_head=30.0)), budget="seconds=1")
+    ran = drive(project, served(Play(stall_head=60.0)), budget="seconds=1")
     assert ran.stop.code == 124
 
 
@@ -427,7 +427,7 @@ def test_the_key_goes_to_openai_alone(name: str, key: str | None) -> None:
 
 
 def test_without_a_key_openai_itself_is_not_asked(project: Project) -> None:
-    ran = project.run("openai:m")
+    ran = project.run("openai:m", budget="usd=none")
     assert (ran.stop.code, ran.of("model.fail")[0]["data"]["reason"]) == (4, "auth")
     assert "OPENAI_API_KEY" in ran.of("model.fail")[0]["data"]["message"]
 
@@ -436,7 +436,7 @@ def test_off_loopback_the_price_is_unknown(project: Project, served: Any, monkey
     """The proxy of the environment is used there; it stands for the server."""
     proxy = served(Play("fine"))
     monkeypatch.setenv("HTTP_PROXY", proxy.base.removesuffix("/v1"))
-    ran = project.run("openai:m@http://model.example/v1")
+    ran = project.run("openai:m@http://model.example/v1", budget="usd=none")
     assert ran.stop.name == "passed"
     assert ran.of("model.reply")[0]["data"]["cost"] is None
 
@@ -478,7 +478,7 @@ def test_only_a_run_that_speaks_over_http_loads_it(tmp_path: Path, served: Any, 
     """Case 22."""
     program = (
         "import sys\nfrom pathlib import Path\nfrom tests.loop_world import Project\n"
-        "ran = Project(Path(sys.argv[1])).run(sys.argv[2])\n"
+        "ran = Project(Path(sys.argv[1])).run(sys.argv[2], budget='usd=none')\n"
         "print(ran.stop.name, [n for n in ('anthropic', 'openai', 'httpx2', 'xllamacpp') if n in sys.modules])"
     )
     said = f"cat > /dev/null; echo '{json.dumps({'text': 'fine', 'calls': [], 'stop': 'end'})}'"

@@ -13,8 +13,8 @@ from harness.executor import Cancel
 from harness.models import Failure, Offer, Prompt, Reply, Said
 from harness.models.anthropic import Anthropic, named
 from harness.models.exchange import Patience
-from tests.fake_anthropic import Answer, fails, finishes, runs, serving, text
-from tests.loop_world import Project, Ran, Skipping
+from tests.fake_anthropic import Answer, fails, failures, finishes, looking_and_touching, runs, serving, text
+from tests.loop_world import Project
 
 HAIKU = "anthropic:claude-haiku-5-5"
 RESERVED = 16_000 * 500  # nano-dollars of output at Haiku's price
@@ -23,21 +23,12 @@ GOOD = 20_000
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    made = Project(tmp_path)
-    made.clock = Skipping()
-    made.tool("look", "echo looked")
-    made.tool("touch", 'echo touched >> "$PWD/effects"', "@meta effect write")
-    made.skill(tools="look touch")
-    return made
+    return looking_and_touching(tmp_path)
 
 
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     yield from serving(monkeypatch)
-
-
-def failures(ran: Ran) -> list[str]:
-    return [event["data"]["reason"] for event in ran.of("model.fail")]
 
 
 BROKEN = {

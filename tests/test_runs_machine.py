@@ -15,7 +15,7 @@ from tests.torture_matrix import playground
 
 LONG = os.environ.get("HARNESS_TORTURE") == "1"
 PARTS, STEPS = 4, 50
-EXAMPLES = (10_000 if LONG else 200) // PARTS
+EXAMPLES = (10_000 if LONG else 100) // PARTS
 
 
 @pytest.fixture

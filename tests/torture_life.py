@@ -26,7 +26,8 @@ from harness.runs import deliver, facts
 from harness.runs import fork as forks
 from harness.runs.begin import changed_pins, pins, reopen
 from harness.runs.flags import Options
-from harness.runs.kit import pinned, skill_kit, tool_pins
+from harness.runs.kit import skill_kit, tool_pins
+from harness.runs.pins import pinned
 from harness.runs.session import resume
 from harness.skills.check import resolve
 from harness.skills.discovery import read_catalog

@@ -11,6 +11,7 @@ from harness.cli.guarding import state_folder
 from harness.cli.options import Globals, globals_of, manual
 from harness.cli.output import print_json
 from harness.cli.place import Place, catalog, place, runs_dir
+from harness.cli.word import RunName
 from harness.errors import HarnessError
 from harness.events.clock import Clock
 from harness.events.io import IO
@@ -61,7 +62,7 @@ def fork(
 )
 def amend(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="RUN", help="its folder, or a part of its id")],
+    name: RunName,
     stale: Annotated[str | None, typer.Option("--stale", metavar="SLOT", help="a stage, tool or 'TOOL ARGS'")] = None,
     receipt: Annotated[str | None, typer.Option("--receipt", metavar="OP=FILE", help="an operation's result")] = None,
     why: Annotated[str | None, typer.Option("--why", metavar="TEXT", help="the reason; it must be given")] = None,

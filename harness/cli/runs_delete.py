@@ -12,6 +12,7 @@ from harness.cli.options import Globals, globals_of, manual
 from harness.cli.output import confirmed, print_json, say
 from harness.cli.place import place, runs_dir
 from harness.cli.runs import check_status
+from harness.cli.word import RunName
 from harness.cli.words import since_seconds
 from harness.errors import BusyError, HarnessError, near_text
 from harness.events.clock import Clock
@@ -145,7 +146,7 @@ def _told(said: Globals, gone: list[Listed], every: list[Listed], left: int, don
 )
 def redact(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="RUN", help="its folder, or a part of its id")],
+    name: RunName,
     why: Annotated[str | None, typer.Option("--why", metavar="TEXT", help="the reason, kept in the journal")] = None,
     blob: Annotated[str | None, typer.Option("--blob", metavar="SHA", help="this value, wherever it is named")] = None,
     seq: Annotated[int | None, typer.Option("--seq", metavar="N", help="the values of this event")] = None,

@@ -121,7 +121,7 @@ def _take_one(run: Run, path: Path, message: dict[str, Any] | None, *, is_last: 
         return
     kind, n = message["kind"], message["op"]
     if _about(message) is not None and not is_last:
-        run.note("changed", f"'{kind}' on operation {n} was taken back by a newer word.")
+        run.note("changed", f"'{message.get('word') or kind}' on operation {n} was taken back by a newer word.")
     elif kind in ("approve", "deny"):
         _decision(run, message, n, path.stem)
     elif kind in ("answer", "say"):

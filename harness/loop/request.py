@@ -227,7 +227,7 @@ def _wait_for(run: Run, found: Failure) -> Stop:
     """Park until the time the other side named; else whoever looks next may try again."""
     now = run.log.now()
     until = float(math.floor(min(now, run.world.clock.wall())))
-    if found.retry_after is not None:
+    if found.retry_after:
         until = float(math.ceil(now + found.retry_after))
     when = f" before {at_text(until)}" if until > now else ""
     hint = f"the model is not available{when} ({found.reason}); then: harness resume {run.name}"

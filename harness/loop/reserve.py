@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
+from harness.events.spending import MONEY
 from harness.loop.run import Run
 from harness.models import ModelRef, Prompt, Usage
 from harness.models.prices import affordable, cost_nanos, estimate_tokens, reserved_nanos
@@ -14,7 +15,6 @@ from harness.policy.budget import limit, used
 MAX_TOKENS = {"strong": 16_000, "cheap": 4_000}
 LEAST = 1_024
 """Tokens of output below which a request is not worth sending."""
-MONEY = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from harness.models import Failure
 from harness.models.failures import failure
 from harness.models.spoken import parsed
+from harness.models.status import MAX_MESSAGE, retry_after
 
 REASONS = {401: "auth", 402: "account", 403: "auth", 404: "unknown_model", 413: "overflow", 429: "rate_limited",
            408: "unavailable", 409: "unavailable", 529: "overloaded"}  # fmt: skip
@@ -21,7 +18,6 @@ CODES = {
     "model_not_found": "unknown_model", "context_length_exceeded": "overflow",
     "exceed_context_size_error": "overflow", "rate_limit_exceeded": "rate_limited", "overloaded_error": "overloaded",
 }  # fmt: skip
-MOST_MESSAGE = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +38,7 @@ def refused(status: int, headers: Mapping[str, str], body: bytes) -> Refused:
     message = str(error.get("message") or "").strip() or _first_words(text)
     where = f"HTTP {status}" + (f" to {headers['location']}" if status // 100 == 3 and "location" in headers else "")
     asked = f" (request {headers['x-request-id']})" if headers.get("x-request-id") else ""
-    said = f"{where}: {message[:MOST_MESSAGE]}{asked}" if message else f"{where}{asked}"
+    said = f"{where}: {message[:MAX_MESSAGE]}{asked}" if message else f"{where}{asked}"
     found = failure(_reason(status, code), said, retry_after(headers))
     if headers.get("x-should-retry", "").lower() == "false":
         found = replace(found, retry=False)
@@ -54,7 +50,7 @@ def broken_off(error: Mapping[str, Any]) -> Failure:
     code = code_of(error)
     status = error.get("code") if isinstance(error.get("code"), int) else error.get("status")
     reason = CODES.get(code) or (_reason(status, code) if isinstance(status, int) and status >= 300 else "unavailable")
-    return failure(reason, str(error.get("message") or error or "the server broke off")[:MOST_MESSAGE])
+    return failure(reason, str(error.get("message") or error or "the server broke off")[:MAX_MESSAGE])
 
 
 def _reason(status: int, code: str) -> str:
@@ -92,15 +88,3 @@ def _first_words(text: str) -> str:
     """Of a body that holds no error object: its first line, unless it is a page for a browser."""
     line = text.strip().split("\n", 1)[0].strip()
     return "" if line.startswith("<") else line[:200]
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that the server asks to wait: `retry-after-ms`, or `retry-after` as seconds or as a date."""
-    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
-        with suppress(KeyError, ValueError):
-            if math.isfinite(wait := float(headers[name]) / unit):
-                return max(0.0, wait)
-    try:
-        return max(0.0, parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - time.time())
-    except (ValueError, TypeError, OverflowError):
-        return None

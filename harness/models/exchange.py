@@ -19,9 +19,8 @@ from harness.models import Failure
 from harness.models.failures import failure
 from harness.models.messages import Malformed
 from harness.models.status import status_failure
-from harness.models.wire import is_loopback
+from harness.models.wire import MOST_BYTES, is_loopback
 
-MAX_REPLY = 16 * 1024 * 1024
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 BASE_URL = "ANTHROPIC_BASE_URL"
 _FEDERATED = ("ANTHROPIC_FEDERATION_RULE_ID", "ANTHROPIC_ORGANIZATION_ID")
@@ -115,9 +114,9 @@ class _Counted:
         size = 0
         for chunk in self.response.iter_bytes():
             size += len(chunk)
-            if size > MAX_REPLY:
+            if size > MOST_BYTES:
                 self.response.close()
-                raise Malformed(f"the reply is over {MAX_REPLY // 1024 // 1024} MiB")
+                raise Malformed(f"the reply is over {MOST_BYTES >> 20} MiB")
             yield chunk
 
 

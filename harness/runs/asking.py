@@ -21,8 +21,8 @@ from harness.prompt.texts import limits_text
 from harness.runs.begin import Order, begin, refuse_changes, reopen
 from harness.runs.composing import question_transcript
 from harness.runs.flags import Options
-from harness.runs.kit import pinned
 from harness.runs.opened import Session
+from harness.runs.pins import pinned
 from harness.runs.renewal import StandIns, refuse_unpriced
 from harness.runs.speaker import opening
 from harness.skills.discovery import Catalog

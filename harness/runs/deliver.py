@@ -16,6 +16,7 @@ from harness.events.log import follow
 from harness.events.state import Operation, State
 from harness.runs.owning import redacted
 from harness.runs.peek import peek, read_state
+from harness.runs.pins import pinned
 
 What = Literal["approval", "answer", "outcome"]
 
@@ -59,16 +60,8 @@ def _unknown(state: State) -> list[Operation]:
 
 
 def speaker(folder: Path) -> str:
-    """The model of a run: the one it began with, or the newest that a person put in its place."""
-    model = ""
-    for event in follow(folder):
-        if event["kind"] == "run.start":
-            model = str((event["data"].get("model") or {}).get("ref", ""))
-        changes = event["data"].get("changes") or () if event["kind"] == "resume" else ()
-        if event["kind"] == "context":
-            model = str(event["data"].get("model") or model)
-        model = next((str(change["to"]) for change in changes if change["what"] == "model"), model)
-    return model
+    """The model of a run: the one it began with, or the newest that took its place."""
+    return str(pinned(follow(folder))["model"])
 
 
 def meant(folder: Path, n: int | None, what: What) -> list[Waiting]:

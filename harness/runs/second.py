@@ -13,7 +13,7 @@ from harness.events.state import Operation, State
 from harness.loop.run import Run
 from harness.runs.begin import Order, changed_pins
 from harness.runs.fork import Source, copied, read_source
-from harness.runs.kit import pinned
+from harness.runs.pins import pinned
 
 
 def take_over(parent: Run, op: Operation, folder: Path, order: Order) -> bool:

@@ -38,7 +38,6 @@ from harness.runs.kit import (
     file_pin,
     file_places,
     load_pipeline,
-    pinned,
     skill_kit,
     skill_places,
     tool_kit,
@@ -48,6 +47,7 @@ from harness.runs.narrow import confine, rebased, rebased_words
 from harness.runs.opened import Session
 from harness.runs.owning import check_resumable, part_of
 from harness.runs.peek import peek
+from harness.runs.pins import pinned
 from harness.runs.renewal import StandIns, refuse_unpriced
 from harness.runs.sets import Within, inputs_in, within
 from harness.runs.speaker import is_handed_over, model_of, open_for, opening, usable
