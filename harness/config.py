@@ -17,8 +17,7 @@ from harness.tools.notation import parse_duration
 
 MAX_BYTES = 256 * 1024
 _FUSE = re.compile(r"fuse(blk)?(\.[\w.-]+)?|virtiofs")
-OWN_KEYS = {"OPENAI_API_KEY": "https://api.openai.com/", "ANTHROPIC_API_KEY": "https://api.anthropic.com/"}
-"""Keys of providers, and the only place that each may be sent to."""
+ONLY_FOR = {"OPENAI_API_KEY": "https://api.openai.com/", "ANTHROPIC_API_KEY": "https://api.anthropic.com/"}
 Layer = Literal["flag", "env", "project", "user", "default"]
 Folder = Path | None
 
@@ -130,14 +129,15 @@ def _key_name(url: str, given: Any) -> str:
     name = given.get("key") if isinstance(given, dict) and set(given) == {"key"} else None
     if not re.match(r"https?://[^/\s]", url) or not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_]\w*", name):
         raise ValueError("`URL: {key: NAME}` lines, NAME being that of a variable or of a file of secrets")
-    if name in OWN_KEYS and not url.startswith(OWN_KEYS[name]):
-        raise ValueError(f"another name than {name}, which goes to {OWN_KEYS[name]} only")
+    if not url.startswith(ONLY_FOR.get(name, "")):
+        raise ValueError(f"another name than {name}, which goes to {ONLY_FOR[name]} only")
     return name
 
 
 KEYS: dict[str, Key] = {
     "models.strong": Key(text, None, "set", "HARNESS_MODEL"),
     "models.cheap": Key(text, None, "set"),
+    "models.context": Key(whole(2_000, 10_000_000), 120_000, "no"),
     "models.ceiling": Key(amount, "10", "no"),
     "models.fallback": Key(stand_ins, {}, "no"),
     "models.cache": Key(one_of("5m", "1h"), "5m", "no"),

@@ -25,7 +25,8 @@ from harness.models.scripted import Scripted
 from harness.policy.budget import merged
 from harness.policy.decide import Rules
 from harness.runs import deliver
-from harness.runs.begin import Order, begin, pins, reopen, transcript_of
+from harness.runs.begin import Order, begin, pins, reopen
+from harness.runs.composing import transcript_of
 from harness.runs.find import all_runs
 from harness.runs.kit import skill_kit, tool_pins
 from harness.skills import Resolved
@@ -154,7 +155,7 @@ class Site:
     def drive(self, run: Run, heard: Heard = unheard) -> Stop:
         """Drive an open run until it stops, and give up its lock."""
         try:
-            run.attach(transcript_of(run, self.resolved, "Look.", "", can_ask=True), Noting(self.model, heard))
+            run.attach(transcript_of(run, self.resolved), Noting(self.model, heard))
             return drive(run)
         finally:
             run.log.close()

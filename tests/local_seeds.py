@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from harness.models import LABEL
+from harness.events.state import LABEL
 from tests.local_world import incident
 from tests.loop_world import Ran
 

@@ -18,8 +18,9 @@ from harness.loop.run import Said, Stop, World
 from harness.models.choice import Wishes
 from harness.runs import session as sessions
 from harness.runs.deliver import meant, one, put
+from harness.runs.flags import Options
+from harness.runs.opened import Session
 from harness.runs.peek import read_state
-from harness.runs.session import Options, Session
 from tests.journal_lines import Hands
 from tests.skill_files import catalog_of
 

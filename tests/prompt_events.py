@@ -33,6 +33,11 @@ def release(state: State) -> Release:
     return Release(ready, waiting, {name: why for name, why in lost.items() if why})
 
 
+def fresh(state: State) -> frozenset[int]:
+    """The newest result of each slot, where it is good."""
+    return frozenset(receipt.op for receipt in state.slots.values() if receipt.ok)
+
+
 def frame(body: str = "", **changed: Any) -> Frame:
     given: dict[str, Any] = {
         "skill": "oncall-triage", "body": body, "files": (), "requires": ("write-report",), "checks": ("check-report",),
@@ -47,7 +52,7 @@ class Tape:
 
     def __init__(self, shape: Frame | None = None, blobs: dict[str, str] | None = None, **start: Any) -> None:
         self.blobs, self.events, self.state = blobs if blobs is not None else {}, [], State()
-        self.transcript = Transcript(shape or frame(), release, lambda ref: self.blobs[ref["blob"]])  # type: ignore[index]
+        self.transcript = Transcript(shape or frame(), release, lambda ref: self.blobs[ref["blob"]], fresh)  # type: ignore[index]
         begin = {"run": "r", "skill": "oncall-triage", "goal": "what is going wrong", "inputs": {}}
         self.add("run.start", {**begin, **start})
 

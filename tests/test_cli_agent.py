@@ -232,7 +232,7 @@ def test_an_agent_that_forgot_everything_finds_where_it_stands(project: Path) ->
     for part in ("still required: keep (keep has no result yet)", "left: 7 of 9 turns", f"resume {run} --agent"):
         assert part in alone, alone
     told = said("resume", run, "--agent", cwd=project)[1]
-    assert "> step look --x 7\n" in told and "> finish 'two\\nlines'\n" in told
+    assert "op 1  look --x 7  OK, fresh" in told and '> finish {"answer": "two\\nlines"}\n' in told
     assert "callable: look keep" in told.split("\nNow:\n")[1]
     parked = harness("resume", run, cwd=project)
     assert f"next: harness resume {run[:4]} --agent" in parked.stderr

@@ -244,7 +244,8 @@ def test_case_9_a_cheaper_model_takes_over_in_a_new_context(project: Project, se
     assert (ran.stop.name, fake.refused) == ("passed", [])
     body = fake.requests[6]
     assert (body["model"], [message["role"] for message in body["messages"]]) == ("claude-haiku-5-5", ["user"])
-    assert "looked" in str(body["messages"]) and "a plan" not in str(body["messages"])
+    told = str(body["messages"])
+    assert "looked" in told and "unverified" in told.split("a plan")[0][-60:] and "thinking" not in told
     [context] = ran.of("context")
     assert (context["data"]["n"], context["data"]["why"], context["data"]["model"]) == (1, "model", HAIKU)
     assert context["data"]["kept"] == [1]

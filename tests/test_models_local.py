@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
+from harness.events.state import LABEL
 from harness.executor import Cancel
-from harness.models import LABEL, Failure, ModelRef, Prompt, Replied, Reply
+from harness.models import Failure, ModelRef, Prompt, Replied, Reply
 from harness.models.brief import Blank, Brief, Choice
 from harness.models.local import Local
 from tests.command import ROOT, clean_env, events, is_alive, newest, waits

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import HarnessError
+from harness.events.state import LABEL
 from harness.executor import Cancel
-from harness.models import LABEL
 from harness.models.fetching import KNOWN, Package, add_file, add_package
 from harness.models.weights import PIN, checked, digest, find, installed, is_untouched, read_pin, store
 from tests.command import COMMAND, AtTerminal, harness, home_of

@@ -8,7 +8,8 @@ from hashlib import sha256
 from harness.models import Offer
 from harness.models.verbs import tools_json
 from harness.prompt import Release, provider_body
-from harness.prompt.texts import BODY_LIMIT, POLICY, PROTOCOL, SPOKEN, changes, state, system, task
+from harness.prompt.compile import NEW
+from harness.prompt.texts import ASKED, BODY_LIMIT, POLICY, PROTOCOL, SPOKEN, changes, state, system, task
 from tests.prompt_events import MARK, Tape, frame
 
 
@@ -18,6 +19,7 @@ def digest(text: str) -> str:
 
 def test_golden_texts_change_only_with_their_version() -> None:
     assert (digest(POLICY), digest(PROTOCOL)) == ("82e06f8988fe", "6cdcda1b342e")
+    assert (digest(ASKED), digest(NEW)) == ("6ade3a7ae51e", "f3608bba86ef")
     assert digest(SPOKEN) == "909e071806bb"
 
 

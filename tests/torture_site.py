@@ -14,8 +14,9 @@ from harness.loop.turn import drive
 from harness.models.scripted import Scripted
 from harness.policy.decide import Rules
 from harness.runs import deliver
-from harness.runs.begin import begin, reopen, transcript_of
+from harness.runs.begin import begin, reopen
 from harness.runs.children import Family
+from harness.runs.composing import transcript_of
 from harness.runs.find import all_runs, is_child
 from harness.runs.kit import skill_kit, skill_places
 from tests import journal_invariants as must
@@ -151,7 +152,7 @@ class WideSite(Site):
             places = tuple(skill_places(self.catalog, skill))
             family = Family(run.world, self.catalog, skill, places, ref, lambda _, worker: speak(worker.name))
             run.begin_child = family.begin
-            run.attach(transcript_of(run, self.resolved, "Look.", "", can_ask=True), speak(""))
+            run.attach(transcript_of(run, self.resolved), speak(""))
             return drive(run)
         finally:
             run.log.close()

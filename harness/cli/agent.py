@@ -21,7 +21,7 @@ from harness.loop.turn import MAX_FINISHES
 from harness.runs import agent
 from harness.runs.deliver import waiting
 from harness.runs.find import find_run, short_id
-from harness.runs.session import Session
+from harness.runs.opened import Session
 from harness.view.mode import current
 from harness.view.quiet import Quiet
 

@@ -38,6 +38,7 @@ TABLE: dict[str, Row] = {
     "step": Row("agent:step", DRIVE, "Run one tool as the model of a run."),
     "read": Row("agent:read", DRIVE, "Read a file as the model of a run."),
     "finish": Row("agent:finish", DRIVE, "Propose the answer as the model of a run."),
+    "prompt": Row("prompt:prompt", WORK, "Ask a model one question."),
     "pipeline": Row("pipeline:pipeline", WORK, "Run a pipeline file."),
     "runs": Row("", LOOK, "Runs: what was done, and what waits."),
     "runs list": Row("runs:list_runs", LOOK, "List runs, newest first."),

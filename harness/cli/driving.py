@@ -23,15 +23,16 @@ from harness.cli.words import Words
 from harness.errors import HarnessError
 from harness.events.clock import Clock
 from harness.events.io import IO
+from harness.events.state import LABEL
 from harness.executor import Cancel
 from harness.loop.run import Stop, World
-from harness.models import LABEL, ModelRef
+from harness.models import ModelRef
 from harness.models.choice import said_of, wishes_of
 from harness.models.prices import old_prices
 from harness.runs.find import short_id
 from harness.runs.flags import Options
+from harness.runs.opened import Session
 from harness.runs.peek import read_state
-from harness.runs.session import Session
 from harness.tools.stages import Pipeline, read_pipeline
 from harness.tools.wiring import edges
 from harness.view.mode import Mode, current
@@ -67,6 +68,7 @@ class Driver:
         world.parallel = int(self.at.config.value("parallel"))
         world.tool_timeout = float(self.at.config.value("tool_timeout"))
         world.allow_fs = tuple(self.at.config.value("runs.allow_fs"))
+        world.context = int(self.at.config.value("models.context"))
         world.guard = make_guard(self.at, self.sandbox)
         world.seals = state_folder() / "logs"
         world.tools_path = tuple(str(p) for p in self.at.config.value("tools.path"))
@@ -194,7 +196,7 @@ def session_notices(session: Session) -> list[str]:
         found += confinement_notices(session.run.world.guard)
     if session.run.world.seals is None:
         found.append("warning: the state directory cannot be written: changes to the journal will not be noticed")
-    if session.model is not None and session.skill is not None:
+    if session.model is not None and session.kind in ("skill", "prompt"):
         found.insert(0, model_line(session.model, session.run.state.budget))
         if session.model.demonstration:
             found.insert(1, LABEL)

@@ -13,7 +13,8 @@ from harness.cli.options import Globals, globals_of, manual
 from harness.cli.output import print_json, print_table, say
 from harness.cli.place import Place, place
 from harness.errors import HarnessError, NoModelError
-from harness.models import FREE, LABEL, Facts, Failure, ModelRef, Opening
+from harness.events.state import LABEL
+from harness.models import FREE, Facts, Failure, ModelRef, Opening
 from harness.models import weights as pins
 from harness.models.choice import ROLES, automatic, choose, named_model, said_of, wishes_of
 from harness.models.prices import tables

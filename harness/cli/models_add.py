@@ -13,7 +13,8 @@ import typer
 from harness.cli.options import Globals, globals_of, manual
 from harness.cli.output import confirmed, print_json, say
 from harness.errors import HarnessError
-from harness.models import LABEL, LOCAL
+from harness.events.state import LABEL
+from harness.models import LOCAL
 from harness.models import weights as pins
 from harness.view.text import escape, size
 

@@ -10,10 +10,10 @@ from typing import Any
 
 from harness.cli.options import Globals
 from harness.errors import BusyError, HarnessError
+from harness.events.state import LABEL
 from harness.loop.ending import evidence, spent_of
 from harness.loop.run import Stop
-from harness.models import LABEL
-from harness.runs.session import Session
+from harness.runs.opened import Session
 from harness.view.text import escape
 
 KEYS = (
@@ -24,17 +24,17 @@ GONE = (errno.EPIPE, errno.EIO, errno.EBADF)
 """A reader that went away, and a terminal that did."""
 
 
-def check_out(out_file: str | None) -> None:
+def check_out(out_file: str | None, flag: str = "-o") -> None:
     """Refuse a file that could not be written before anything runs. Raises HarnessError."""
     if out_file is None:
         return
     path, fix = real(out_file), "name a file in a folder you can write to"
     if not path.parent.is_dir():
-        raise HarnessError(f"-o {out_file}: there is no such folder", "make the folder, or name another file")
+        raise HarnessError(f"{flag} {out_file}: there is no such folder", "make the folder, or name another file")
     if path.exists() and not path.is_file():
-        raise HarnessError(f"-o {out_file} is no plain file: it would be replaced", fix)
+        raise HarnessError(f"{flag} {out_file} is no plain file: it would be replaced", fix)
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise HarnessError(f"-o {out_file}: its folder cannot be written", fix)
+        raise HarnessError(f"{flag} {out_file}: its folder cannot be written", fix)
 
 
 def real(out_file: str) -> Path:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Annotated
@@ -11,13 +13,15 @@ import typer
 from harness.cli.agent import hand_out
 from harness.cli.driving import drive, options_of
 from harness.cli.options import Globals, globals_of, manual
+from harness.cli.outcome import check_out
 from harness.cli.output import flags
-from harness.cli.place import catalog, place, runs_dir
+from harness.cli.place import Place, catalog, place, runs_dir
 from harness.cli.words import Pipe, pairs_of, text_of
 from harness.errors import HarnessError
 from harness.runs.agent import handed_over
 from harness.runs.find import find_run
 from harness.runs.flags import Options
+from harness.runs.opened import Session
 from harness.runs.session import resume as resume_session
 from harness.runs.session import start_skill
 from harness.view.mode import current
@@ -57,6 +61,7 @@ def run(
     deny: Deny = None,
     agent: AgentFlag = False,
     sandbox: Sandbox = None,
+    record: Annotated[str | None, typer.Option("--record", metavar="FILE", help="keep its replies as a script")] = None,
 ) -> int:
     """Run a skill until its answer is accepted, it waits for somebody, or a limit stops it."""
     said, pipe = globals_of(ctx), Pipe()
@@ -66,9 +71,31 @@ def run(
     options = options_of(said, model, budget, allow or (), deny or (), at, words=words)
     text = words.text if words else ""
     begin = partial(start_skill, catalog=catalog(at), name=skill, goal=text, given=pairs)
+    if agent and record is not None:
+        raise HarnessError("there is --agent and --record", "record it later: harness show RUN --as-script")
     if agent:
         return hand_out(said, at, partial(begin, options=agents(said, options, out)), sandbox)
-    return drive(said, at, partial(begin, options=options), out, sandbox)
+    with recorded(at, record) as began:
+        return drive(said, at, lambda world: began(begin(world, options=options)), out, sandbox)
+
+
+@contextmanager
+def recorded(at: Place, file: str | None) -> Iterator[Callable[[Session], Session]]:
+    """Write the replies of the run that is begun inside into a file, however it ends. Raises HarnessError."""
+    check_out(file, "--record")
+    sessions: list[Session] = []
+
+    def began(session: Session) -> Session:
+        sessions.append(session)
+        return session
+
+    try:
+        yield began
+    finally:
+        if file is not None and sessions:
+            from harness.cli.show_model import write_script
+
+            write_script(at, sessions[0].run.folder, file)
 
 
 def agents(said: Globals, options: Options, out: str | None) -> Options:

@@ -34,6 +34,8 @@ PAUSE = 0.3
 @manual(
     "harness show",
     "harness show k3v9 --graph",
+    "harness show k3v9 --prompt 3",
+    "harness show k3v9 --cost",
     "harness show last -F",
     notes=("With -F the code is the run's; Ctrl-C ends it with 0.",),
     streams=True,
@@ -44,12 +46,17 @@ def show(
     event: Annotated[str | None, typer.Option("--event", metavar="N", help="one event whole")] = None,
     graph: Annotated[bool, typer.Option("--graph", help="the layers of its graph with their states")] = False,
     mermaid: Annotated[bool, typer.Option("--mermaid", help="the graph as Mermaid")] = False,
+    prompt: Annotated[str | None, typer.Option("--prompt", metavar="N", help="what model call N held")] = None,
+    cost: Annotated[bool, typer.Option("--cost", help="tokens and money by model call, tool and worker")] = False,
+    script: Annotated[bool, typer.Option("--as-script", help="its replies as a script that replays it")] = False,
     follow: Annotated[bool, typer.Option("-F", "--follow", help="go on until the run ends or waits")] = False,
 ) -> int:
     """Its steps, the answer, what it used, what waits."""
     said = globals_of(ctx)
-    if (event is not None) + graph + mermaid + follow > 1:
-        raise HarnessError("--event, --graph, --mermaid and -F are four views", "give one of them")
+    views = (event is not None, graph, mermaid, prompt is not None, cost, script, follow)
+    if sum(views) > 1:
+        names = "--event, --graph, --mermaid, --prompt, --cost, --as-script and -F"
+        raise HarnessError(f"{names} are different views", "give one of them")
     at = place(said)
     folder = find_run(runs_dir(at), name)
     if event is not None:
@@ -58,6 +65,14 @@ def show(
         from harness.cli.show_graph import print_graph
 
         return print_graph(said, catalog(at), folder, mermaid)
+    if prompt == "":
+        raise HarnessError("--prompt names no model call", "give its number")
+    if prompt is not None or cost or script:
+        from harness.cli import show_model
+
+        if cost:
+            return show_model.print_cost(said, folder)
+        return show_model.print_prompt(said, at, folder, prompt) if prompt else show_model.print_script(at, folder)
     if follow:
         return followed(said, at, folder)
     if said.output == "stream-json":

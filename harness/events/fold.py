@@ -86,6 +86,7 @@ def _model_start(state: State, data: dict[str, Any], _: int) -> None:
 def _model_reply(state: State, data: dict[str, Any], _: int) -> None:
     settle_request(state, data)
     asking.answered(state, data)
+    state.renewed = False
     state.turn, state.demonstration = data["turn"], bool(data.get("demonstration"))
     state.spent.turns += 1
     state.progress, state.verdict = False, None if state.question is None else state.verdict
@@ -256,6 +257,7 @@ def _run_end(state: State, data: dict[str, Any], _: int) -> None:
 
 def _context(state: State, data: dict[str, Any], _: int) -> None:
     asking.renewed(state, data)
+    state.renewed = data["why"] in ("refused", "overflow")
 
 
 def _nothing(state: State, data: dict[str, Any], _: int) -> None:

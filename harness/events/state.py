@@ -10,6 +10,8 @@ Slot = tuple[str, ...]
 
 TAKES_SLOT = frozenset({"OK", "FAILED", "CONFLICT", "UNKNOWN_OUTCOME"})
 """Classes whose receipt replaces the slot's; the others leave it as it was."""
+LABEL = "demonstration model: it proves the machinery; its findings are unverified"
+"""Stands wherever something that a demonstration model said is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +133,12 @@ class State:
     """The fold of a run's events. `start` is the data of `run.start`; `status` is new, open, parked or ended.
 
     `asking` is how it stands with the next request; `request` is the newest `model.start` with all its fields;
-    `reserved` is the same while it has no result. `boot` is the host and boot of the newest process. `barred` are
-    tools with an outcome that stays unknown. `demonstration`: the newest reply came from a model of that kind.
-    `inherited` is what the lines used that a fork took over. `settings` are arguments that take the place of what a
-    stage binds: STAGE.PARAM → text, or a list of texts. `since_resume` is the first operation that was decided since
-    the newest resume or amendment, `since_end` since the newest end or amendment.
+    `reserved` is the same while it has no result. `boot` is the host and boot of the newest process. `context` is the
+    number of the present context; `renewed` says that it was opened because a request was refused, and that no reply
+    came since. `demonstration`: the newest reply came from a model of that kind. `barred` are tools with an outcome
+    that stays unknown. `inherited` is what the lines used that a fork took over. `settings` are arguments that take the
+    place of what a stage binds: STAGE.PARAM → text, or a list of texts. `since_resume` is the first operation that was
+    decided since the newest resume or amendment, `since_end` since the newest end or amendment.
     """
 
     status: str = "new"
@@ -176,6 +179,7 @@ class State:
     model: str = ""
     context: int = 0
     demonstration: bool = False
+    renewed: bool = False
     denied: dict[Slot, str] = field(default_factory=dict)
     boot: str = ""
     barred: set[str] = field(default_factory=set)

@@ -16,6 +16,7 @@ from harness.executor import Attempt, Job, Outcome, cut, environment, not_starte
 from harness.executor import run as execute
 from harness.loop import threads
 from harness.loop.confine import Aftermath, confined, is_direct, level_now, seconds_of, variables
+from harness.loop.gate import is_question
 from harness.loop.result import child_data, end_data
 from harness.loop.run import ChildEnd, Run
 from harness.policy.budget import share
@@ -228,9 +229,9 @@ def is_harmless(op: Operation) -> bool:
 
 
 def is_child(run: Run, op: Operation) -> bool:
-    """Pipelines and workers are runs of their own; everything else is a process."""
+    """Pipelines, workers and questions to a model are runs of their own; everything else is a process."""
     tool = run.toolset.tools.get(op.tool)
-    return op.tool in run.toolset.workers or (tool is not None and tool.pipeline)
+    return is_question(op) or op.tool in run.toolset.workers or (tool is not None and tool.pipeline)
 
 
 def child_name(run: Run, op: Operation) -> str:

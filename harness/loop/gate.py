@@ -13,6 +13,7 @@ from harness.events.breaker import refusal as refusal_now
 from harness.events.line import to_json
 from harness.events.state import Operation
 from harness.graph.fresh import consumed, unmet
+from harness.loop import question
 from harness.loop.confine import network_text
 from harness.loop.run import Run
 from harness.policy.decide import Decision, Request, decide
@@ -64,8 +65,9 @@ def _request(run: Run, op: Operation) -> tuple[Request, tuple[int, ...]]:
     if name in kit.workers:
         return _worker_request(run, op, kit.workers[name], args)
     tool = kit.tools.get(name)
-    if tool is None and name == "harness":
-        return Request(name, tuple(args), effect="read", broken="no model can be asked by a stage here"), ()
+    if is_question(op):
+        problems = question.problems(args, run.project)
+        return _graphed(run, op, Request(name, tuple(args), effect="read", problems=problems))
     if tool is None:
         return Request(name, tuple(args), known=False, near=near_text(name, names)), ()
     return _tool_request(run, op, tool, args)
@@ -125,6 +127,11 @@ def _graphed(run: Run, op: Operation, request: Request) -> tuple[Request, tuple[
 def over_budget(run: Run, effect: str) -> Decision | None:
     """The denial of one more call of this effect, where a limit forbids it now."""
     return over_limit(effect, run.state.budget, run.state.spent)
+
+
+def is_question(op: Operation) -> bool:
+    """Whether a stage asks a model: `[harness, prompt, …]`."""
+    return op.verb == "stage" and op.tool == "harness"
 
 
 def is_pipeline(tool: Tool | None) -> bool:

@@ -3,37 +3,38 @@
 from __future__ import annotations
 
 import errno
-import fnmatch
 import hashlib
+import json
 import os
 import re
-import stat
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from harness.events.log import follow
 from harness.events.state import Operation
+from harness.loop.paths import hidden_reason, open_beneath
 from harness.loop.result import result_digest
 from harness.loop.run import Run
 from harness.policy.decide import Request
+from harness.prompt.compile import own_words
 
 MAX_BYTES = 8 * 1024 * 1024
-MAX_LINKS = 40
-HIDDEN = (".env", ".env.*", ".netrc", "*.key", "id_rsa", "id_ed25519", "id_ecdsa")
-SHOWN_ANYWAY = (".env.example", ".env.sample")
 OUTSIDE = "`read` opens its files, skill:FILE, run:FILE and op:N; a tool may open others"
-_OPERATION = re.compile(r"op:(\d+)(/err)?")
+_OPERATION = re.compile(r"op:(\d{1,9})(/err)?")
+_TURN = re.compile(r"turn:(\d{1,9})")
 _LINES = re.compile(r"(\d+)-(\d+)|-(\d+)|(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a path leads: a root and the path below it, or an operation's output."""
+    """Where a path leads: a root and the path below it, an operation's output, or the model's own words of a turn."""
 
     root: Path | None
     path: str
     op: int = 0
     err: bool = False
+    turn: int = 0
 
 
 def target_of(run: Run, path: str) -> Target | str:
@@ -42,6 +43,8 @@ def target_of(run: Run, path: str) -> Target | str:
         return "no path"
     if found := _OPERATION.fullmatch(path):
         return Target(None, path, int(found[1]), bool(found[2]))
+    if found := _TURN.fullmatch(path):
+        return Target(None, path, turn=int(found[1]))
     prefix, colon, rest = path.partition(":")
     roots = {"skill": run.toolset.folder, "run": run.folder}
     if colon and prefix in roots:
@@ -66,68 +69,6 @@ def _below(root: Path, path: str, prefix: str) -> Target | str:
         return f"{path} leads out of the {prefix or 'workspace'}"
     hidden = hidden_reason(parts, prefix)
     return hidden or Target(root, path)
-
-
-def hidden_reason(parts: tuple[str, ...], prefix: str) -> str:
-    """Why these path components are never read, or an empty text."""
-    for part in parts:
-        low = part.lower()
-        if low not in SHOWN_ANYWAY and any(fnmatch.fnmatchcase(low, pattern) for pattern in HIDDEN):
-            return f"{part} is never read"
-    if prefix == "skill" and parts[:1] == ("evals",):
-        return "a skill's evals are never read"
-    low_parts = [p.lower() for p in parts]
-    if prefix == "" and low_parts[:2] == [".harness", "runs"]:
-        return "other runs are never read; this one is run:FILE"
-    if prefix == "" and "skills" in low_parts and "evals" in low_parts[low_parts.index("skills") :]:
-        return "a skill's evals are never read"
-    return ""
-
-
-def open_beneath(root: Path, path: str) -> int:
-    """A descriptor of a regular file below `root`, whatever links are swapped meanwhile. Raises OSError.
-
-    Each component is opened from the descriptor of the one before it, without following links; a link that stays
-    below the root is followed by its own components, one that leaves it is refused.
-    """
-    fds = [os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
-    todo = list(reversed(PurePosixPath(path).parts))
-    links = 0
-    try:
-        while todo:
-            part = todo.pop()
-            if part == "..":
-                if len(fds) == 1:
-                    raise OSError(errno.EACCES, "leads out of its root")
-                os.close(fds.pop())
-                continue
-            fd = os.open(part, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fds[-1])
-            if stat.S_ISLNK(os.fstat(fd).st_mode):
-                links += 1
-                to = _link_target(fd, links)
-                todo += reversed(to.parts)
-                continue
-            fds.append(fd)
-        return _reopen(fds[-1])
-    finally:
-        for fd in fds:
-            os.close(fd)
-
-
-def _link_target(fd: int, links: int) -> PurePosixPath:
-    to = PurePosixPath(os.readlink("", dir_fd=fd))
-    os.close(fd)
-    if links > MAX_LINKS:
-        raise OSError(errno.ELOOP, "too many links")
-    if to.is_absolute():
-        raise OSError(errno.EACCES, "leads out of its root")
-    return to
-
-
-def _reopen(fd: int) -> int:
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        raise OSError(errno.EISDIR if stat.S_ISDIR(os.fstat(fd).st_mode) else errno.EINVAL, "is no regular file")
-    return os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
 
 
 def request_of(run: Run, op: Operation) -> Request:
@@ -172,11 +113,26 @@ def _file(root: Path, path: str) -> tuple[bytes, int]:
 
 
 def _operation_output(run: Run, where: Target) -> tuple[bytes, int]:
+    if where.turn:
+        return _own_words(run, where.turn), 0
     op = run.state.ops.get(where.op)
     if op is None or op.result is None:
         raise OSError(errno.ENOENT, f"there is no output of operation {where.op}")
     value = op.result.get("err" if where.err else "out", "")
     return (value.encode() if isinstance(value, str) else run.log.read_blob(value)), 0
+
+
+def _own_words(run: Run, turn: int) -> bytes:
+    """What the model said in a turn, as the journal has it."""
+    for event in reversed(follow(run.folder)):
+        if event["kind"] == "model.reply" and event["data"]["turn"] == turn:
+            content, calls = (_plain(run, event["data"][key]) for key in ("content", "calls"))
+            return own_words(content, calls, run.text).encode("utf-8", "replace")
+    raise OSError(errno.ENOENT, f"there is no turn {turn}")
+
+
+def _plain(run: Run, value: Any) -> Any:
+    return json.loads(run.text(value)) if isinstance(value, dict) and "blob" in value else value
 
 
 def select(raw: bytes, lines: object) -> bytes:

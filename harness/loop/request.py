@@ -13,6 +13,7 @@ from harness.events.line import at_text, to_json
 from harness.events.log import INLINE, INLINE_LARGE
 from harness.loop import threads
 from harness.loop.act import Crew
+from harness.loop.context import compose, second_try
 from harness.loop.ending import end, park
 from harness.loop.reserve import Refused, charged, reserve, reserved_usd
 from harness.loop.run import Run, Stop
@@ -47,10 +48,14 @@ def is_waiting(crew: Crew) -> bool:
 
 def ask_model(run: Run) -> Stop | None:
     """Compose, reserve, ask, journal the reply. None when there is something to act on, or to ask again."""
-    assert run.transcript is not None and run.model is not None
+    assert run.model is not None
     ref, asking = run.model.ref, run.state.asking
-    composed = replace(run.transcript.prompt(run.state), deadline=_deadline(run))
-    prompt = reserve(run, _with_brief(run, composed) if ref.scheme == LOCAL else composed, ref)
+    composed = compose(run)
+    if isinstance(composed, Stop):
+        return composed
+    if ref.scheme == LOCAL:
+        composed = _with_brief(run, composed)
+    prompt = reserve(run, replace(composed, deadline=_deadline(run)), ref)
     if isinstance(prompt, Refused):
         return end(run, "budget", limit=prompt.limit, error=prompt.why)
     if asking.cut and prompt.max_tokens <= run.state.request["max_tokens"]:
@@ -180,8 +185,8 @@ def _call_data(run: Run, call: Call, n: int, inline: int) -> dict[str, Any]:
     """One call; an argument too long for the line is kept outside it, so that the call itself can still be read."""
     arguments = {name: _long(run, value, inline) for name, value in call.arguments.items()}
     data: dict[str, Any] = {"op": n, "id": call.id, "verb": call.verb, "arguments": arguments}
-    if call.error:
-        data["error"] = call.error
+    if call.error or (run.toolset.form is not None and call.verb != "finish"):
+        data["error"] = call.error or "no call is possible here: answer in words"
     if call.implicit:
         data["implicit"] = True
     return data
@@ -216,6 +221,8 @@ def _failed(run: Run, found: Failure, prompt: Prompt) -> Stop | None:
         return None  # of an interruption, or the end of the time, the loop itself knows more
     if found.reason == "length":
         return _truncated(run) if run.state.asking.cut > 1 else None
+    if second_try(run, found.reason, prompt):
+        return None
     return _given_up(run, found)
 
 

@@ -28,7 +28,7 @@ class Refused:
 def reserve(run: Run, prompt: Prompt, ref: ModelRef) -> Prompt | Refused:
     """The prompt with its estimate and as much output as its limits leave it."""
     estimate = estimate_tokens(prompt.bytes, prompt.new_bytes, run.state.asking.measured)
-    wanted = _wanted(run, ref)
+    wanted = _wanted(run, prompt, ref)
     for key, room in (("usd", _bought(run, ref, estimate)), ("tokens", _counted(run, ref, estimate))):
         if room is not None and room < min(wanted, LEAST):
             return Refused(key, _why(run, ref, estimate, key))
@@ -36,10 +36,11 @@ def reserve(run: Run, prompt: Prompt, ref: ModelRef) -> Prompt | Refused:
     return replace(prompt, estimate=estimate, max_tokens=wanted)
 
 
-def _wanted(run: Run, ref: ModelRef) -> int:
-    """Twice as much as the reply had that was cut off, else what the role has."""
-    cut = run.state.asking.cut
-    return min(2 * int(run.state.request["max_tokens"]) if cut else MAX_TOKENS[ref.role], ref.facts.max_out)
+def _wanted(run: Run, prompt: Prompt, ref: ModelRef) -> int:
+    """Twice as much as the reply had that was cut off, else what a question asks for, or the role has."""
+    if run.state.asking.cut:
+        return min(2 * int(run.state.request["max_tokens"]), ref.facts.max_out)
+    return min(prompt.max_tokens if run.toolset.form is not None else MAX_TOKENS[ref.role], ref.facts.max_out)
 
 
 def _bought(run: Run, ref: ModelRef, estimate: int) -> int | None:

@@ -25,6 +25,7 @@ from harness.loop.guard import Guard
 from harness.models import Model
 from harness.policy.decide import Rules
 from harness.prompt import Transcript
+from harness.prompt.form import Form
 from harness.tools import Tool
 from harness.tools.arguments import parse
 from harness.tools.compare import as_texts
@@ -88,7 +89,8 @@ class World:
     `ask` is None where nobody can be asked, `guard` where nothing is confined, `seals` (the folder of the journals'
     digests) where none are kept. `cancelled` hears the level of a stop that came from another process, `heard` the
     lines that a program which is the model writes on stderr. `allow_fs` are types of FUSE file systems that the person
-    lets runs live on; `early` lets what waits for a time go on before it.
+    lets runs live on; `early` lets what waits for a time go on before it. `context` is how many tokens a request may
+    grow to.
     """
 
     io: IO
@@ -111,6 +113,7 @@ class World:
     runs_dir: Path = field(default=Path(".harness/runs"))
     allow_fs: tuple[str, ...] = ()
     early: bool = False
+    context: int = 120_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +121,7 @@ class Toolset:
     """What a run may call: its closed list, what the names mean, and what waits for what.
 
     `workers` holds the interface of each skill that may be called; `stand_in` is the pipeline that speaks where there
-    is no model; `verify` the words of each verifier.
+    is no model; `verify` the words of each verifier. With a `form` a single reply is wanted, and no call is possible.
     """
 
     tools: Mapping[str, Tool]
@@ -129,11 +132,20 @@ class Toolset:
     verify: tuple[tuple[str, ...], ...] = ()
     stand_in: str | None = None
     folder: Path | None = None
+    form: Form | None = None
 
     @property
     def available(self) -> list[str]:
         """The listed names that mean something here and are not broken."""
         return [n for n in self.listed if n in self.workers or (n in self.tools and self.tools[n].broken is None)]
+
+
+def values_of(kit: Toolset, name: str, argv: tuple[str, ...]) -> Values:
+    """A canonical argv as comparable values."""
+    tool = kit.tools.get(name) or kit.workers.get(name)
+    if tool is None:
+        return {"args": argv}
+    return as_texts(tool, parse(tool, argv)[0])
 
 
 class Run:
@@ -146,6 +158,7 @@ class Run:
         self.transcript: Transcript | None = None
         self.model: Model | None = None
         self.last_request: dict[str, Any] = {}
+        self.anew = False
         self.stand_in: Callable[[], bool] = lambda: False
         self.begin_child: Callable[[Run, Operation, Mapping[str, Any]], ChildEnd] | None = None
         self.barred_above: Callable[[str], bool] = lambda tool: False
@@ -229,16 +242,9 @@ class Run:
             known = self._ground = (held, now, Ground(state, at, self.changed, self.values))
         return known[2]
 
-    def settled_ground(self, state: State) -> Ground:
-        """The same from the journal alone, so that a request can be composed again byte for byte."""
-        return Ground(state, state.at, values=self.values)
-
     def values(self, name: str, argv: tuple[str, ...]) -> Values:
         """A canonical argv as comparable values."""
-        tool = self.toolset.tools.get(name) or self.toolset.workers.get(name)
-        if tool is None:
-            return {"args": argv}
-        return as_texts(tool, parse(tool, argv)[0])
+        return values_of(self.toolset, name, argv)
 
     def changed(self, receipt: Receipt) -> str:
         """The first file that a receipt stands on and that is not as it was; empty when all are."""

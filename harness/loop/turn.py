@@ -16,13 +16,14 @@ from harness.loop.people import ask_people, ask_question, park_for_approval, par
 from harness.loop.request import ask_model, is_waiting
 from harness.loop.run import Run, Stop
 from harness.loop.settle import pending
-from harness.loop.verify import REJECTS, judge_answer
+from harness.loop.verify import FORM, REJECTS, judge_answer, misfit
 from harness.policy.budget import exhausted, low_notes
 from harness.policy.decide import decide
 from harness.tools.arguments import help_text, wants_help
 
 NOTE_AT, STOP_AT = 3, 6
-MAX_FINISHES = 3
+MAX_FINISHES, MAX_REPLIES = 3, 2
+"""How often an answer may be proposed; where a single reply is wanted there is one round to repair it."""
 
 
 def drive(run: Run) -> Stop:
@@ -114,18 +115,25 @@ def _after_verdict(run: Run) -> Stop | None:
     verdict = run.state.verdict or {}
     if verdict.get("ok"):
         return _pass(run)
-    if run.state.question is not None or (run.state.finishes < MAX_FINISHES and not _denied(run, verdict)):
+    if run.state.question is not None or (run.state.finishes < _tries(run) and not _denied(run, verdict)):
         return None
     if _denied(run, verdict):
         return end(run, "denied")
     return end(run, "declined" if verdict.get("missing") else "failed", error=_why_refused(run, verdict))
 
 
+def _tries(run: Run) -> int:
+    return MAX_FINISHES if run.toolset.form is None else MAX_REPLIES
+
+
 def _pass(run: Run) -> Stop:
     """The answer was accepted; a script that still holds replies did not describe this run."""
     left_over = getattr(run.model, "left_over", None)
     left = left_over() if left_over is not None else None
-    return end(run, "failed", error=left) if left else end(run, "passed")
+    if left:
+        return end(run, "failed", error=left)
+    form = run.toolset.form
+    return end(run, "passed", answer=form.normal(run.text(run.state.proposal)) if form is not None else None)
 
 
 def _why_refused(run: Run, verdict: dict[str, Any]) -> str:
@@ -136,10 +144,14 @@ def _why_refused(run: Run, verdict: dict[str, Any]) -> str:
 
 def _how_failed(run: Run, check: dict[str, Any]) -> str:
     if check["exit"] == REJECTS:
-        return f"{check['name']} rejects the answer"
+        return f"{check['name']} rejects the answer" if check["name"] != FORM else misfit(run, _proposed(run))
     op = run.state.ops[check["op"]]
     why = (op.result or {}).get("why") or "; ".join(op.reasons) or f"exit {check['exit']}"
     return f"the verifier {check['name']} is broken: {why}"
+
+
+def _proposed(run: Run) -> str:
+    return run.text(run.state.proposal)
 
 
 def _denied(run: Run, verdict: dict[str, Any]) -> bool:

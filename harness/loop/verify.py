@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.events.state import Operation, Receipt
+from harness.events.state import LABEL, Operation, Receipt
 from harness.graph.fresh import Ground, fresh_receipt, why_missing, why_stale
 from harness.loop.act import Crew, Extra
 from harness.loop.gate import judge
 from harness.loop.run import Run
-from harness.models import LABEL
 
 ACCEPTS, REJECTS, ASKS = 0, 1, 10
+FORM = "format"
+"""The check of an answer's form, which no process makes."""
 
 
 def missing(run: Run) -> list[dict[str, str]]:
@@ -55,6 +56,9 @@ def judge_answer(run: Run, crew: Crew, answer: str) -> None:
         if _exit(op) == ASKS:
             question = run.text((op.result or {}).get("out", "")).strip() or f"{words[0]} needs an answer"
             break
+    if (why := misfit(run, answer)) and not absent:
+        checks.append({"name": FORM, "exit": REJECTS})
+        run.note("format", f"your answer does not fit: {why}; {run.toolset.form.asked if run.toolset.form else ''}")
     ok = not absent and all(check["exit"] == ACCEPTS for check in checks)
     data: dict[str, Any] = {"answer": run.log.fit(answer), "ok": ok, "checks": checks, "missing": absent}
     if question is not None:
@@ -69,6 +73,11 @@ def _write(run: Run, answer: str) -> None:
     """Put the answer where people and verifiers find it: the latter without the label, which is no part of it."""
     with run.log.guarded("the answer cannot be written"):
         run.world.io.put(run.folder / "answer.md", answer.encode("utf-8", "replace"))
+
+
+def misfit(run: Run, answer: str) -> str:
+    """Why an answer has not the form that was asked for; empty where it has, or where none was."""
+    return run.toolset.form.misfit(answer) if run.toolset.form is not None else ""
 
 
 def _exit(op: Operation) -> int | None:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from harness.skills import Skill
 
 LOCAL = "local"
-LABEL = "demonstration model: it proves the machinery; its findings are unverified"
-"""Stands wherever something that a demonstration model said is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +92,9 @@ class Prompt:
     `bytes` and `body` are length and SHA-256 of the canonical bytes, `new_bytes` those of the turns since the newest
     reply; `estimate` is the input in tokens as reserved for.
     `turn` is 1 + the replies so far; `failed` counts the requests that failed by an answer, over the whole run.
-    `ended` is for models that read results instead of text, `brief` for those that only choose; `spoken` says how to
-    call in words, for providers that take no tools.
+    Without `verbs` no call is possible; `schema` is the form that a JSON reply must have. `ended` is for models that
+    read results instead of text, `earlier` (the replies of the contexts before) for those that replay, `brief` for
+    those that only choose; `spoken` says how to call in words, for providers that take no tools.
     """
 
     system: tuple[str, str]
@@ -105,7 +104,9 @@ class Prompt:
     turn: int = 1
     failed: int = 0
     ended: Mapping[str, Ended] = field(default_factory=dict)
+    earlier: tuple[Replied, ...] = ()
     verbs: bool = True
+    schema: Mapping[str, Any] | None = None
     max_tokens: int = 16_000
     context: int = 0
     mark: str = ""
@@ -265,12 +266,13 @@ class ModelRef:
 class Opening:
     """What a model may need to be opened: the folder that paths begin in, the skill and the argv of its pipeline.
 
-    With `worker` it speaks for a worker of the run. `cache` is how long a provider keeps a prefix: 5m or 1h. `keys` are
-    names of keys by base URL. `heard` is given what a program says on stderr, in lines.
+    Without a skill it is asked a single question. With `worker` it speaks for a worker of the run. `cache` is how long
+    a provider keeps a prefix: 5m or 1h. `keys` are names of keys by base URL. `heard` is given what a program says on
+    stderr, in lines.
     """
 
     folder: Path
-    skill: Skill
+    skill: Skill | None
     args: tuple[str, ...] = ()
     worker: bool = False
     cache: str = "5m"

@@ -174,7 +174,7 @@ def request(prompt: Prompt) -> dict[str, Any]:
     seed = int(sha256(f"{prompt.mark}/{prompt.turn}".encode()).hexdigest()[:8], 16)
     return {
         "v": 1, "system": list(prompt.system), "verbs": list(TOOLS) if prompt.verbs else [],
-        "turns": [_turn(turn) for turn in prompt.turns], "schema": None, "max_tokens": prompt.max_tokens,
+        "turns": [_turn(turn) for turn in prompt.turns], "schema": prompt.schema, "max_tokens": prompt.max_tokens,
         "effort": None, "seed": seed,
     }  # fmt: skip
 

@@ -26,6 +26,7 @@ def named(name: str, source: str, skill: Skill | None = None) -> ModelRef:
 
 def opened(ref: ModelRef, how: Opening) -> Model:
     """The skill's pipeline in place of a model."""
+    assert how.skill is not None, "nobody answers no question"
     return NoModel(_pipeline(how.skill, ref.source), how.args, ref=ref)
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from harness.skills import Skill
 
 DIALECT = "anthropic"
+QUESTION = "prompt"
+"""Whose replies a script plays to the questions that stages ask."""
 TAIL_LINES = 40
 
 
@@ -36,7 +38,8 @@ def named(name: str, source: str, skill: Skill | None = None) -> ModelRef:
 
 def opened(ref: ModelRef, how: Opening) -> Model:
     """The script, read; for a worker its list for that skill. Raises HarnessError for one that cannot be used."""
-    return Scripted(how.folder / ref.name, how.skill.name if how.worker else None, ref=ref)
+    name = how.skill.name if how.skill is not None else QUESTION
+    return Scripted(how.folder / ref.name, name if how.worker else None, ref=ref)
 
 
 class Scripted:
@@ -86,7 +89,7 @@ class Scripted:
     def _spent(self, prompt: Prompt) -> dict[int, int]:
         """How often each entry was given already."""
         if self._replies.match:
-            return _matched(self._replies.entries, prompt.turns)
+            return _matched(self._replies.entries, (*prompt.earlier, *prompt.turns))
         return _in_order(self._replies.entries, prompt.turn - 1 + prompt.failed)
 
     def _next(self, prompt: Prompt, used: dict[int, int]) -> Entry | str:

@@ -118,6 +118,13 @@ def output(value: object, blob: Callable[[object], str]) -> Output:
     return Output(text, len(text.encode("utf-8", "surrogatepass")), None)
 
 
+def length(value: object) -> int:
+    """Bytes of an `out` or `err` as it stands in a journal. No blob is read."""
+    if isinstance(value, Mapping):
+        return int(value.get("bytes", 0)) if "blob" in value else 0
+    return len(value.encode("utf-8", "surrogatepass")) if isinstance(value, str) else 0
+
+
 def error_class(op: Operation) -> str:
     """The class a closed call ended with; `OK` for success."""
     if op.error is not None:

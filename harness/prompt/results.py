@@ -55,6 +55,16 @@ def answers(
     return made
 
 
+def observed(op: Operation, state: State, frame: Frame, blob: Blob, limit: int) -> tuple[str, ...]:
+    """What an operation brought, in at most `limit` bytes, as it was told after its call."""
+    return _fit(_observed(op, state, frame, blob), limit, frame.mark)
+
+
+def feedback(verify: Mapping[str, Any], state: State, frame: Frame, blob: Blob) -> tuple[str, ...]:
+    """What was said to a proposed answer."""
+    return _fit(_feedback(verify, state, frame, blob), seen.RESULT_LIMIT, frame.mark)
+
+
 def _fit(group: Sequence[_Piece], level: int, mark: str) -> tuple[str, ...]:
     """The texts of one result in `level` bytes: the harness's own stay whole, the largest data is cut first."""
     fixed = sum(len(piece.body.encode()) for piece in group if piece.attributes is None)

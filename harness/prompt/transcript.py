@@ -7,14 +7,15 @@ held is composed anew at its `model.start`, from the state as it was then.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from copy import copy
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
 from harness.events.state import Operation, State
 from harness.models import Ended, Offer, Prompt, Replied, Result, Results, Said, Turn
 from harness.models.body import Growing, turn_bytes
+from harness.prompt.compile import RECENT, Compiled, Past, Story, View, compiled, own_words
 from harness.prompt.observation import error_class, neutral, output
 from harness.prompt.results import Call, answers, said
 from harness.prompt.texts import (
@@ -24,13 +25,14 @@ from harness.prompt.texts import (
     Release,
     changes,
     marked,
+    opening,
     parts,
     system,
-    task,
     task_block,
 )
-from harness.prompt.texts import state as state_text
 
+FIRST_RATE = 3
+"""Bytes that are counted as one token before a provider has told its own count."""
 _UNANSWERED = frozenset({"script_mismatch", "cancelled"})
 """Reasons of failed requests that no answer brought: they do not count as one."""
 
@@ -38,15 +40,24 @@ _UNANSWERED = frozenset({"script_mismatch", "cancelled"})
 class Transcript:
     """The turns so far, and what the next user turn will hold.
 
-    `release` says what may be called in a state; it must depend on the state alone. `blob` reads a blob reference
-    to its text.
+    `release` says what may be called in a state, `fresh` which operations' results stand in it; both must depend on
+    the state alone. `blob` reads a blob reference to its text.
     """
 
-    def __init__(self, frame: Frame, release: Callable[[State], Release], blob: Callable[[object], str]) -> None:
-        self.frame, self.release, self.blob = frame, release, blob
+    def __init__(
+        self, frame: Frame, release: Callable[[State], Release], blob: Callable[[object], str],
+        fresh: Callable[[State], Collection[int]],
+    ) -> None:  # fmt: skip
+        self.frame, self.release, self.blob, self.fresh = frame, release, blob, fresh
         self.turns: list[Turn] = []
+        self.earlier: list[Replied] = []
+        self._opening: tuple[str, ...] = ()
+        self._said: list[tuple[Any, int]] = []
+        self._judged: Mapping[str, Any] | None = None
+        self._past: list[Past] = []
+        self._own: deque[tuple[int, str]] = deque(maxlen=RECENT)
         self._system = system(frame)
-        self._body = Growing(self._system)
+        self._body = Growing(self._system, frame.verbs)
         self._told: Release | None = None
         self._calls: tuple[Call, ...] = ()
         self._paused = False
@@ -55,7 +66,6 @@ class Transcript:
         self._verify: Mapping[str, Any] | None = None
         self._replies = self._failed = 0
         self._ended: dict[str, int] = {}
-        self._earlier: tuple[str, ...] = ()
         self._composed: tuple[int, Release, Turn | None] | None = None
 
     @property
@@ -77,9 +87,9 @@ class Transcript:
         elif kind == "user.say":
             self._say(data, state)
         elif kind == "verify":
-            self._verify = data
+            self._verify = self._judged = data
         elif kind == "context":
-            self._compile(state)
+            self._begin_anew(self.compiled(state, data["limit"], data["n"]), state)
 
     def prompt(self, state: State) -> Prompt:
         """What a request in this state holds. Raises ValueError while a call of the newest reply is open."""
@@ -88,6 +98,7 @@ class Transcript:
         self._composed = (state.seq, release, pending)
         turns = (*self.turns, pending) if pending is not None else tuple(self.turns)
         first = turns[0].texts if isinstance(turns[0], Said) else ()
+        first = (first[0], "\n".join(first[1:])) if self._opening else first
         made = Prompt(
             system=self._system,
             turns=turns,
@@ -96,10 +107,14 @@ class Transcript:
             turn=self._replies + 1,
             failed=self._failed,
             ended=self._results(state),
+            earlier=tuple(self.earlier),
             context=state.context,
+            verbs=self.frame.verbs,
+            schema=self.frame.form.schema,
+            max_tokens=self.frame.max_tokens,
             mark=self.frame.mark,
             parts=parts(self._system, first),
-            spoken=SPOKEN,
+            spoken=SPOKEN if self.frame.verbs else "",
         )
         size, digest = self._body.measured(self.turns, pending)
         return replace(made, bytes=size, body=digest, new_bytes=sum(map(turn_bytes, self._unanswered(turns))))
@@ -109,22 +124,40 @@ class Transcript:
         last = next((n for n in range(len(turns), 0, -1) if isinstance(turns[n - 1], Replied)), 0)
         return turns[last:]
 
-    def renewed(self, state: State) -> Prompt:
-        """What a request would hold in a new context that began in this state."""
-        other = copy(self)
-        other._compile(state)
-        return other.prompt(state)
+    def compiled(self, state: State, limit: int, n: int) -> Compiled:
+        """The first turn of context `n`, whose first request may hold `limit` tokens. Changes nothing.
 
-    def _compile(self, state: State) -> None:
-        """Begin a new context: what the model was told since the task, in one user turn without its own replies."""
-        pending = self._pending(state, self.release(state)) if self.turns else None
-        told = [*self.turns[1:], *([pending] if pending is not None else [])]
-        self._earlier += tuple(text for turn in told for text in _told(turn))
-        self.turns, self._body, self._told, self._composed = [], Growing(self._system), None, None
-        self._ended = {**self._ended, **self._closed(state)}
+        Raises ValueError while a call of the newest reply is open.
+        """
+        if any(not state.ops[call.op].closed for call in self._calls):
+            raise ValueError("a call of the newest reply is open")
+        story = Story(tuple(self._said), self._judged, tuple(self._past), dict(self._own), tuple(self._notes))
+        view = View(self.frame, state, story, self.release(state), self.fresh(state), self.blob, n)
+        empty, _ = Growing(self._system, self.frame.verbs).measured([], Said(()))
+        return compiled(view, limit * FIRST_RATE, empty)
+
+    def digest_of(self, first: Compiled) -> str:
+        """SHA-256 of a request that holds this turn alone."""
+        return Growing(self._system, self.frame.verbs).measured([], Said(first.texts))[1]
+
+    @property
+    def has_replies(self) -> bool:
+        """Whether this context holds a reply: the beginning of a context alone has nothing to lose."""
+        return any(isinstance(turn, Replied) for turn in self.turns)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the newest reply asked to be sent again as it is."""
+        return self._paused
+
+    def _begin_anew(self, first: Compiled, state: State) -> None:
+        """Leave the turns behind; the opening of the new context stands for them."""
+        self._ended.update(self._closed(state))
+        self.earlier += [turn for turn in self.turns if isinstance(turn, Replied)]
+        self.turns, self._body, self._composed = [], Growing(self._system, self.frame.verbs), None
+        self._opening, self._told = first.texts, self.release(state)
         self._calls, self._verify, self._paused = (), None, False
-        if pending is not None:
-            self._notes, self._words = [], []
+        self._notes, self._words = [], []
 
     def _reply(self, data: Mapping[str, Any], state: State) -> None:
         if data.get("provider"):  # the caller is the model: no request went out, yet the turns are the same
@@ -135,12 +168,22 @@ class Transcript:
         self._paused = data.get("stop") == "pause"
         self._replies += 1
         self._verify = None
+        self._remember(data["turn"], named)
+
+    def _remember(self, turn: int, calls: list[Mapping[str, Any]]) -> None:
+        """What a later context needs to know of the newest reply."""
+        newest = self.turns[-1]
+        assert isinstance(newest, Replied)
+        words = own_words(newest.content, calls, self.blob)
+        self._own.append((turn, words))
+        self._past.append(Past(turn, tuple(call["op"] for call in calls), len(words.encode("utf-8", "replace"))))
 
     def _plain(self, value: Any) -> Any:
         return json.loads(self.blob(value)) if isinstance(value, Mapping) else value
 
     def _say(self, data: Mapping[str, Any], state: State) -> None:
         asked = state.open_ops.get(data.get("answers") or 0)
+        self._said.append((data["text"], asked.n if asked is not None and asked.verb == "ask" else 0))
         if asked is None or asked.verb != "ask":  # the answer to an `ask` is the result of that call
             self._words.append(said(data["text"], self.blob))
 
@@ -169,11 +212,13 @@ class Transcript:
         return None
 
     def _first(self, state: State, release: Release) -> tuple[str, ...]:
+        if self._opening:
+            return (*self._opening, *self._news(release), *self._blocks())
         start = state.start
         goal = said(start.get("goal") or "", self.blob)
         notes = [marked(neutral(note, self.frame.mark), self.frame.mark) for note in self._notes]
-        texts = (task(self.frame, goal, start.get("inputs") or {}), state_text(self.frame, release))
-        return (*texts, *self._earlier, *notes, *self._blocks())
+        texts = opening(self.frame, goal, start.get("inputs") or {}, release, self.blob)
+        return (*texts, *notes, *self._blocks())
 
     def _answer(self, state: State, release: Release) -> Turn:
         """Results first, in call order; what is now callable and the notes in the last one; then a person's words."""
@@ -217,10 +262,3 @@ class Transcript:
             return str(result.get("why") or "")
         lines = output(result.get("err"), self.blob).text.strip().splitlines()
         return lines[-1] if lines else ""
-
-
-def _told(turn: Turn) -> list[str]:
-    """The texts that a user turn told the model; a reply's are its own."""
-    if isinstance(turn, Results):
-        return [block for result in turn.results for block in result.blocks] + list(turn.said)
-    return list(turn.texts) if isinstance(turn, Said) else []

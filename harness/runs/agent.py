@@ -22,8 +22,9 @@ from harness.prompt.observation import error_class
 from harness.runs.deliver import speaker
 from harness.runs.find import short_id
 from harness.runs.flags import Options
+from harness.runs.opened import Session
 from harness.runs.peek import peek
-from harness.runs.session import Session, current_state, resume
+from harness.runs.session import current_state, resume
 from harness.skills.discovery import Catalog
 from harness.tools.outcome import CLASSES
 

@@ -8,7 +8,6 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -19,22 +18,17 @@ from harness.events.amend import is_seam
 from harness.events.line import to_json
 from harness.events.log import INLINE, INLINE_LARGE, Log, create, open_log
 from harness.executor import has_acted
-from harness.graph.fresh import unmet
 from harness.loop import inbox
 from harness.loop.act import is_harmless
 from harness.loop.run import Run, Toolset, World
-from harness.models import ModelRef, Offer
+from harness.models import ModelRef
 from harness.policy.decide import Rules
-from harness.prompt import Frame, Release, Transcript
 from harness.runs.facts import git_state, machine
 from harness.runs.owning import refuse_redacted
 from harness.runs.where import check_place
 from harness.skills import Resolved
-from harness.skills.worker import as_tool
-from harness.tools.arguments import usage
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
-MAX_FILES = 20
 PATIENCE, AGENT_PATIENCE = 1.0, 60.0
 """Seconds to try for a run's lock. The commands of an agent queue on it."""
 
@@ -45,7 +39,8 @@ class Order:
 
     `source` is user for typed words, input for a text from a file or a pipe, model for a goal a model wrote.
     `flags` are the person's words of `--allow` and `--deny`. `parent` links a child to its parent: {"run", "op",
-    "depth"}. `digests` pin the skill and its tools.
+    "depth"}. `digests` pin the skill and its tools. `question` is what a run of one reply keeps of its question; its
+    inputs may be long.
     """
 
     name: str
@@ -59,6 +54,7 @@ class Order:
     flags: Mapping[str, Any] = field(default_factory=dict)
     digests: Mapping[str, Any] = field(default_factory=dict)
     path: str = ""
+    question: Mapping[str, Any] | None = None
 
 
 def letters(count: int) -> str:
@@ -100,7 +96,7 @@ def _make_runs_dir(world: World) -> None:
 
 def begin(world: World, project: Path, toolset: Toolset, order: Order, folder: Path | None = None) -> Run:
     """Make the run's folder and append `run.start`, on the disk before anybody hears of the run."""
-    _refuse_long(order.inputs)
+    _refuse_long(order.inputs if order.question is None else {})
     log = new_log(world, order.name, folder)
     with ExitStack() as stack:
         stack.callback(log.close)
@@ -131,6 +127,9 @@ def told(world: World) -> dict[str, Any]:
 def _start_data(run: Run, order: Order) -> dict[str, Any]:
     data: dict[str, Any] = {"run": run.name, "skill": order.name, "goal": run.log.fit(order.goal, INLINE)}
     data["inputs"] = {key: list(v) if isinstance(v, tuple) else v for key, v in order.inputs.items()}
+    if order.question is not None:
+        data["inputs"] = {key: run.log.fit(str(value)) for key, value in order.inputs.items()}
+        data["question"] = {k: run.log.fit(v) if k == "system" else v for k, v in order.question.items()}
     if order.source != "user":
         data["by"] = order.source
     if order.flags:
@@ -231,68 +230,3 @@ def refuse_changes(changes: list[dict[str, str]], run: str) -> None:
     raise HarnessError(
         f"what this run began with has changed:\n  {lines}", f"put it back, or: harness resume {run} --accept-changes"
     )
-
-
-def transcript_of(run: Run, resolved: Resolved, body: str, limits: str, can_ask: bool) -> Transcript:
-    """What the model of this run sees, composed from its journal."""
-    kit = run.toolset
-    catalogue = {name: _offer(resolved, name) for name in kit.available}
-    frame = Frame(
-        skill=resolved.skill.name, body=body, files=_other_files(resolved.skill.folder), catalogue=catalogue,
-        requires=kit.requires, checks=tuple(words[0] for words in kit.verify), limits=limits,
-        mark=run.state.start["model"]["mark"], can_ask=can_ask, workers=frozenset(kit.workers),
-    )  # fmt: skip
-    return Transcript(frame, lambda state: _release(run, state), run.text)
-
-
-def _release(run: Run, state: Any) -> Release:
-    kit, ground = run.toolset, run.settled_ground(state)
-    open_now, waiting, stale = [], {}, {}
-    for name in kit.available:
-        missing = unmet(ground, kit.graph, name, None)
-        if missing:
-            waiting[name] = needs_text(kit, name)
-            stale[name] = missing[0].need
-        else:
-            open_now.append(name)
-    return Release(tuple(open_now), waiting, stale)
-
-
-def needs_text(kit: Toolset, name: str) -> str:
-    """A tool's needs as the dependency block writes them: `a b | c`."""
-    needs = kit.graph.needs(name)
-    plain = [n.text() for n in needs if n.kind != "once"]
-    once = [n.text() for n in needs if n.kind == "once"]
-    return " ".join([*plain, *(["|", *once] if once else [])])
-
-
-def limits_text(budget: Mapping[str, Any]) -> str:
-    """The limits as people read them: `20 turns, 40 calls, $0.50, 15 min`."""
-    found = [f"{budget[key]} {key}" for key in ("turns", "calls") if key in budget]
-    if budget.get("usd") not in (None, "none"):
-        found.append(f"${Decimal(str(budget['usd'])):.2f}")
-    if "seconds" in budget:
-        found.append(f"{budget['seconds']:g} s")
-    return ", ".join(found)
-
-
-def _offer(resolved: Resolved, name: str) -> Offer:
-    tool = resolved.tools.get(name)
-    if tool is not None:
-        return Offer(name, usage(tool), tool.describe)
-    worker = resolved.workers[name]
-    return Offer(name, usage(as_tool(worker, name)), worker.description)
-
-
-def _other_files(folder: Path) -> tuple[tuple[str, int], ...]:
-    """Names and sizes of the skill's other files; evals are nobody's business."""
-    found = []
-    for path in sorted(folder.rglob("*")):
-        part = path.relative_to(folder)
-        hidden = any(p.startswith(".") or p == "__pycache__" for p in part.parts)
-        if hidden or part.parts[0] == "evals" or part.name in ("SKILL.md", "skill.md") or not path.is_file():
-            continue
-        found.append((part.as_posix(), path.stat().st_size))
-        if len(found) == MAX_FILES:
-            break
-    return tuple(found)

@@ -8,25 +8,29 @@ from pathlib import Path
 from typing import Any
 
 from harness import pipeline as pipelines
-from harness.errors import BusyError, HarnessError, JournalError
+from harness.errors import BusyError, HarnessError, JournalError, NoModelError
 from harness.events.amend import is_seam
 from harness.events.state import Operation, State
 from harness.loop.ending import spent_of
+from harness.loop.gate import is_question
 from harness.loop.inbox import has_word
+from harness.loop.question import SKIPPED, from_words
 from harness.loop.run import ChildEnd, Run, Stop, World
 from harness.loop.turn import drive
 from harness.models import Model, ModelRef
 from harness.models.agent import NAME as AGENT
 from harness.models.choice import Wishes, choose
 from harness.policy.budget import narrowed
-from harness.runs.begin import Order, begin, letters, limits_text, pins, reopen, transcript_of
+from harness.runs import asking
+from harness.runs.begin import Order, begin, letters, pins, reopen
+from harness.runs.composing import transcript_of
+from harness.runs.flags import Options
 from harness.runs.kit import file_pin, pipeline_kit, skill_kit, skill_places, tool_pins
 from harness.runs.owning import due_at
 from harness.runs.peek import read_state
-from harness.runs.renewal import StandIns, refuse_unpriced, renew
+from harness.runs.renewal import StandIns, refuse_unpriced
 from harness.runs.second import changed_since, is_set_otherwise, set_arguments, settings_below, take_over
 from harness.skills import Skill
-from harness.skills.body import substitute
 from harness.skills.check import resolve
 from harness.skills.discovery import Catalog
 from harness.skills.worker import as_tool, words_of
@@ -48,7 +52,7 @@ class Family:
     skill: Skill | None
     places: tuple[Path, ...]
     ref: ModelRef | None
-    open_model: Callable[[ModelRef, Skill], Model]
+    open_model: Callable[[ModelRef, Skill | None], Model]
     wishes: Wishes = field(default_factory=Wishes)
 
     def begin(self, parent: Run, op: Operation, part: Mapping[str, Any]) -> ChildEnd:
@@ -65,6 +69,8 @@ class Family:
         if known is None and folder.exists():
             self.world.io.rename(folder, folder.with_name(f"lost-{folder.name}-{letters(4)}"))
         try:
+            if is_question(op):
+                return self._question(parent, op, folder, known, part)
             tool = parent.toolset.tools.get(op.tool)
             if tool is not None:
                 return self._pipeline(parent, op, folder, tool, known, part)
@@ -92,6 +98,26 @@ class Family:
         finally:
             run.log.close()
 
+    def _question(
+        self, parent: Run, op: Operation, folder: Path, known: State | None, part: Mapping[str, Any]
+    ) -> ChildEnd:
+        question = from_words(parent.args(op), parent.project)
+        try:
+            ref = self._asked(question.role)
+        except NoModelError:
+            if not question.optional:
+                raise
+            return ChildEnd(Stop("passed", 0), SKIPPED.encode(), "OK", "", {})
+        refuse_unpriced(ref, part.get("usd"))
+        order = asking.order_of(question, ref, part, Options(source="input"), _link(parent, op))
+        run = self._open(parent, folder, asking.kit_of(question.kept()), order, known)
+        try:
+            run.stand_in = StandIns(run, self.wishes, lambda other: self.open_model(other, None)).take_over
+            asking.attach(run, self.open_model(ref, None))
+            return ended(run, drive(run))
+        finally:
+            run.close()
+
     def _worker(
         self, parent: Run, op: Operation, folder: Path, known: State | None, part: Mapping[str, Any]
     ) -> ChildEnd:
@@ -115,15 +141,18 @@ class Family:
         places = tuple(skill_places(self.catalog, worker))
         run.begin_child = replace(self, skill=worker, places=places, ref=ref).begin
         try:
-            body = substitute(worker.body, "(goal, see task)", {k: f"(input {k}, see task)" for k in values})
             model = self.open_model(ref, worker)
             run.stand_in = StandIns(run, self.wishes, lambda other: self.open_model(other, worker)).take_over
-            run.attach(transcript_of(run, resolved, body, limits_text(order.budget), can_ask=True), model)
-            if known is not None and known.model != ref.text:
-                renew(run, ref)
+            run.attach(transcript_of(run, resolved), model)
             return ended(run, drive(run))
         finally:
             run.close()
+
+    def _asked(self, role: str) -> ModelRef:
+        """Whom a question goes to: who speaks in the run, where a person named it or the role is the same."""
+        if self.ref is not None and (self.ref.source in SAID or self.ref.role == role):
+            return asking.askable(self.ref)
+        return asking.askable(choose(None, self.wishes, None, role))
 
     def _model(self, worker: Skill) -> ModelRef:
         """The run's own model, or the one that the worker's text names where nobody named one for the run."""

@@ -15,7 +15,7 @@ from harness.skills.worker import as_tool
 from harness.tools import Tool
 from harness.tools.discovery import digest
 from harness.tools.header import read_tool
-from harness.tools.stages import Pipeline, read_pipeline
+from harness.tools.stages import Pipeline, Stage, read_pipeline
 from harness.tools.wiring import check_pipeline
 
 
@@ -50,7 +50,7 @@ def run_places(catalog: Catalog, start: Mapping[str, Any]) -> list[Path]:
 def pipeline_kit(catalog: Catalog, tool: Tool, places: Sequence[Path], folder: Path | None) -> tuple[Toolset, Pipeline]:
     """A pipeline's stages and the tools they name. Raises HarnessError (exit 2) when it cannot run as written."""
     pipeline = read_pipeline(tool)
-    names = dict.fromkeys(stage.run[0].text for stage in pipeline.stages if stage.run)
+    names = dict.fromkeys(stage.run[0].text for stage in pipeline.stages if stage.run and not asks_model(stage))
     tools = {name: found for name in names if (found := find_tool(catalog, places, name)) is not None}
     tools |= queries_of(catalog, places, tools)
     own = next((name for name, found in tools.items() if found.path.resolve() == tool.path.resolve()), None)
@@ -70,6 +70,11 @@ def pipeline_kit(catalog: Catalog, tool: Tool, places: Sequence[Path], folder: P
         more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
         raise HarnessError(f"{wrong[0].message}{more}", wrong[0].fix, f"{wrong[0].file}:{wrong[0].line}")
     return Toolset(tools=tools, workers=workers, listed=tuple(names), folder=folder), pipeline
+
+
+def asks_model(stage: Stage) -> bool:
+    """Whether a stage is `[harness, prompt, …]`."""
+    return stage.run[0].text == "harness"
 
 
 def tool_kit(catalog: Catalog, tool: Tool) -> Toolset:

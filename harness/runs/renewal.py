@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from harness.errors import HarnessError, near_text
+from harness.loop.context import limit_of, renew
 from harness.loop.run import Run
 from harness.models import Model, ModelRef
 from harness.models.choice import StandIn, Wishes
-from harness.models.prices import estimate_tokens, shipped
+from harness.models.prices import shipped
 from harness.models.resolve import resolve
 from harness.models.retry import is_dearer
 from harness.policy.budget import limit
@@ -23,17 +24,6 @@ def refuse_unpriced(ref: ModelRef, usd: object) -> None:
         entry = f"`models: {{'{ref.text}': {{in: USD, out: USD}}}}`"
         raise HarnessError(what, f"put {entry} (a million tokens) into prices.yaml beside your config.yaml, "
                                  "or lift the limit: -b usd=none")  # fmt: skip
-
-
-def renew(run: Run, ref: ModelRef, why: str = "model") -> None:
-    """Append `context`: what the model was told goes into one user turn, for another one to go on with."""
-    assert run.transcript is not None
-    after = run.transcript.renewed(run.state)
-    before = int(run.state.request.get("estimate", 0))
-    data = {"n": run.state.context + 1, "why": why, "model": ref.text, "before": before}
-    data |= {"after": estimate_tokens(after.bytes, 0, None), "kept": sorted(run.state.receipts), "dropped": []}
-    run.append("context", data | {"digest": after.body[:12]})
-    run.last_request = {}
 
 
 @dataclass(slots=True)
@@ -51,9 +41,10 @@ class StandIns:
         for stand_in in self._after(now):
             ref = replace(resolve(stand_in.text, source="models.fallback"), role=now.role)
             if self._may_take_over(stand_in, ref, now):
-                model = self.open_model(ref)
-                renew(self.run, ref)
-                self.run.model = model
+                other = self.open_model(ref)
+                self.run.model.close()
+                self.run.model = other
+                renew(self.run, "model", limit_of(self.run))  # where it has no room, the next request says so
                 return True
         return False
 

@@ -3,38 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness import pipeline as pipelines
 from harness.errors import HarnessError
 from harness.events.amend import INPUTS
 from harness.events.fold import fold
 from harness.events.log import follow
 from harness.events.state import State
-from harness.loop import single
 from harness.loop.inbox import has_word
-from harness.loop.run import Run, Stop, World
-from harness.loop.turn import drive
+from harness.loop.run import Run, World
 from harness.models import Model, ModelRef
 from harness.models.agent import FLAG, NAME
 from harness.models.resolve import open_model
 from harness.models.resolve import resolve as resolve_model
 from harness.policy.budget import merged, parse_budget
-from harness.runs import sets
+from harness.prompt.texts import limits_text
+from harness.runs import asking, sets
 from harness.runs.begin import (
     Order,
     begin,
     changed_pins,
-    limits_text,
     pins,
     refuse_changes,
     reopen,
-    transcript_of,
 )  # fmt: skip
 from harness.runs.children import Family
+from harness.runs.composing import transcript_of
 from harness.runs.facts import moved_head
 from harness.runs.flags import Options, rules_of
 from harness.runs.kit import (
@@ -47,45 +44,19 @@ from harness.runs.kit import (
     tool_pins,
 )  # fmt: skip
 from harness.runs.narrow import confine, rebased, rebased_words
+from harness.runs.opened import Session
 from harness.runs.owning import check_resumable, part_of
 from harness.runs.peek import peek
 from harness.runs.pins import pinned
-from harness.runs.renewal import StandIns, refuse_unpriced, renew
+from harness.runs.renewal import StandIns, refuse_unpriced
 from harness.runs.sets import Within, inputs_in, within
 from harness.runs.speaker import is_handed_over, model_of, open_for, opening, usable
 from harness.skills import Resolved, Skill
-from harness.skills.body import substitute
 from harness.skills.discovery import Catalog
 from harness.skills.names import find
 from harness.tools import Tool
 from harness.tools.arguments import check_inputs, parse, refusal
 from harness.tools.header import read_tool
-
-
-@dataclass(slots=True)
-class Session:
-    """An open run with what drives it. `skill` is None for a pipeline or a single tool."""
-
-    run: Run
-    kind: str
-    limits: str
-    model: ModelRef | None = None
-    skill: Skill | None = None
-    pipeline: Any = None
-    call: tuple[str, list[str]] = ("", [])
-    warnings: list[str] = field(default_factory=list)
-
-    def go(self) -> Stop:
-        """Drive the run until it stops."""
-        if self.kind == "pipeline":
-            return pipelines.drive(self.run, self.pipeline)
-        if self.kind == "tool":
-            return single.drive(self.run, *self.call)
-        return drive(self.run)
-
-    def close(self) -> None:
-        """Give the run back, and end what its model holds."""
-        self.run.close()
 
 
 def start_skill(
@@ -126,9 +97,7 @@ def _skill_session(
     run.begin_child = family.begin
     run.stand_in = StandIns(run, options.wishes, lambda ref: open_model(ref, own)).take_over
     limits = limits_text(state.budget)
-    goal = run.text(state.start.get("goal", ""))
-    body = substitute(skill.body, goal, {k: tuple(v) if isinstance(v, list) else v for k, v in state.inputs.items()})
-    run.attach(transcript_of(run, resolved, body, limits, can_ask=True), model)
+    run.attach(transcript_of(run, resolved), model)
     warnings = [f.text() for f in (*skill.findings, *resolved.findings) if f.severity == "warning"]
     return Session(run, "skill", limits, model.ref, skill, warnings=warnings)
 
@@ -145,22 +114,28 @@ def start_pipeline(world: World, catalog: Catalog, path: Path, words: Sequence[s
     budget = merged({}, parse_budget(options.budget))
     digests = {"skill": file_pin(tool.path), "tools": tool_pins(kit.tools), "policy": ""}
     order = Order(
-        tool.name, "", values, budget, rules_of(kit, options), flags=options.kept(), digests=digests,
-        path=str(path.resolve()),
+        tool.name, "", values, budget, rules_of(kit, options), asking.named(*(options.model or ("", ""))),
+        flags=options.kept(), digests=digests, path=str(path.resolve()),
     )  # fmt: skip
     confine(world, catalog.project, tool.parameters, values, kit)
     run = begin(world, catalog.project, kit, order)
-    return _pipeline_session(run, catalog, path, pipeline)
+    return _pipeline_session(run, catalog, path, pipeline, options)
 
 
-def _pipeline_session(run: Run, catalog: Catalog, path: Path, pipeline: Any) -> Session:
-    family = Family(run.world, catalog, None, tuple(file_places(catalog, path)), None, _no_model)
+def _pipeline_session(run: Run, catalog: Catalog, path: Path, pipeline: Any, options: Options) -> Session:
+    start = run.state.start
+    ref = asking.named(run.state.model, str((start.get("model") or {}).get("source", "")))
+    how = replace(opening(Path(start["cwd"]), None, run.world, options), worker=True)
+    family = Family(
+        run.world, catalog, None, tuple(file_places(catalog, path)), ref,
+        lambda ref, worker: open_model(ref, replace(how, skill=worker)), options.wishes,
+    )  # fmt: skip
     run.begin_child = family.begin
     return Session(run, "pipeline", limits_text(run.state.budget), pipeline=pipeline)
 
 
-def _no_model(ref: ModelRef, skill: Skill) -> Model:
-    raise HarnessError(f"the worker {skill.name} needs a model", "name one: -m")
+def _no_model(ref: ModelRef, skill: Skill | None) -> Model:
+    raise HarnessError(f"{skill.name if skill else 'a question'} needs a model", "name one: -m")
 
 
 def start_tool(world: World, catalog: Catalog, tool: Tool, words: Sequence[str], options: Options) -> Session:
@@ -205,7 +180,9 @@ def resume(world: World, catalog: Catalog, folder: Path, message: str | None, op
     is_skill = path.name.lower() == "skill.md"
     if message is not None and not is_skill:
         raise HarnessError("this run has no model that could hear a message", f"harness resume {folder.name}")
-    if is_skill:
+    if start.get("question"):
+        session = asking.resume_question(world, catalog, folder, start, options)
+    elif is_skill:
         session = _resume_skill(world, catalog, folder, path, start, options)
     else:
         session = _resume_other(world, catalog, folder, path, start, options)
@@ -247,8 +224,7 @@ def _resume_skill(
     model = open_for(catalog, ref, skill, _goal(folder, start), values, opening(cwd, skill, world, options))
     run = reopen(world, catalog.project, folder, kit, rules_of(kit, options), options.by, changes)
     session = _skill_session(run, catalog, resolved, model, options, cwd)
-    if said[0] != bound["model"] and ref.scheme != NAME:
-        renew(run, ref)
+    run.anew = options.model == (NAME, FLAG) and run.state.turn > 0  # it may have lost its memory
     sets.write(run, wanted)
     for target, value in wanted.items() if ref.scheme != "none" else ():
         run.note("changed", f"a person set {target}={value}: call {target.partition('/')[0]} again.")
@@ -291,5 +267,5 @@ def _resume_other(
     run = reopen(world, catalog.project, folder, kit, rules_of(kit, options), "user", changes)
     sets.write(run, wanted)
     if pipeline is not None:
-        return _pipeline_session(run, catalog, path, pipeline)
+        return _pipeline_session(run, catalog, path, pipeline, options)
     return _tool_session(run, catalog, tool, [str(w) for w in start["inputs"].get("args") or ()])

@@ -43,7 +43,7 @@ def model_of(options: Options, skill: Skill | None) -> ModelRef:
     return choose(options.model, options.wishes, skill)
 
 
-def opening(cwd: Path, skill: Skill, world: World, options: Options) -> Opening:
+def opening(cwd: Path, skill: Skill | None, world: World, options: Options) -> Opening:
     """How the models of a run are opened. Files are named from `cwd`."""
     return Opening(cwd, skill, cache=options.wishes.cache, keys=options.wishes.keys, heard=world.heard)
 

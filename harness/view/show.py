@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from harness.models import LABEL
+from harness.events.state import LABEL
 from harness.view import Event, Reader
 from harness.view.closing import first_line, last_lines
 from harness.view.fold import abandon

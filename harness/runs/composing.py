@@ -1,0 +1,185 @@
+"""What the model of a run sees, composed from its skill and its journal: while it runs, and again from the files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from harness.errors import HarnessError
+from harness.events.fold import apply
+from harness.events.log import follow
+from harness.events.state import State
+from harness.graph.fresh import Ground, is_fresh, unmet
+from harness.loop.question import form_of
+from harness.loop.run import Run, Toolset, values_of
+from harness.models import Offer, Prompt
+from harness.prompt import Frame, Release, Transcript
+from harness.prompt.texts import limits_text
+from harness.runs.kit import skill_kit
+from harness.runs.speaker import usable
+from harness.skills import Resolved, Skill
+from harness.skills.body import substitute
+from harness.skills.discovery import Catalog
+from harness.skills.names import find
+from harness.skills.worker import as_tool
+from harness.tools.arguments import usage
+
+MAX_FILES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a transcript is composed from: a skill, what may be called, a run's first event, a reader of its values."""
+
+    resolved: Resolved
+    kit: Toolset
+    start: Mapping[str, Any]
+    text: Callable[[object], str]
+
+
+def transcript_of(run: Run, resolved: Resolved) -> Transcript:
+    """What the model of this run sees, composed from its journal."""
+    return compose(Source(resolved, run.toolset, run.state.start, run.text))
+
+
+def compose(source: Source) -> Transcript:
+    """A transcript that follows a run's events from the first one on."""
+    resolved, kit, start = source.resolved, source.kit, source.start
+    catalogue = {name: _offer(resolved, name) for name in kit.available}
+    frame = Frame(
+        skill=resolved.skill.name, body=body_of(resolved.skill, start, source.text),
+        files=_other_files(resolved.skill.folder), catalogue=catalogue, requires=kit.requires,
+        checks=tuple(words[0] for words in kit.verify), limits=limits_text(start.get("budget") or {}),
+        mark=start["model"]["mark"], can_ask=True, workers=frozenset(kit.workers),
+    )  # fmt: skip
+    return Transcript(frame, partial(_release, kit), source.text, partial(_fresh, kit))
+
+
+def question_transcript(start: Mapping[str, Any], text: Callable[[object], str]) -> Transcript:
+    """What a model sees of a question, from the first event of its run."""
+    kept = start["question"]
+    frame = Frame(
+        skill=str(start["skill"]), body=text(kept.get("system", "")), files=(), catalogue={}, requires=(), checks=(),
+        limits="", mark=start["model"]["mark"], can_ask=False, verbs=False, form=form_of(kept),
+        max_tokens=int(kept["max_tokens"]),
+    )  # fmt: skip
+    return Transcript(frame, lambda state: Release((), {}), text, lambda state: ())
+
+
+def body_of(skill: Skill, start: Mapping[str, Any], text: Callable[[object], str]) -> str:
+    """A skill's text for a run that began like this. What a model wrote for its worker stands in the task alone."""
+    inputs = start.get("inputs") or {}
+    if start.get("parent"):
+        return substitute(skill.body, "(goal, see task)", {name: f"(input {name}, see task)" for name in inputs})
+    values = {name: tuple(v) if isinstance(v, list) else v for name, v in inputs.items()}
+    return substitute(skill.body, text(start.get("goal", "")), values)
+
+
+def _settled(kit: Toolset, state: State) -> Ground:
+    """What freshness is judged on from the journal alone, so that a request can be composed again byte for byte."""
+    return Ground(state, state.at, values=partial(values_of, kit))
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A model call as the journal has it: the event it was announced by, all its fields, and the prompt again.
+
+    `sent` is the beginning of the digest of what was sent; empty where another agent was the model, to whom nothing is.
+    """
+
+    n: int
+    event: Mapping[str, Any]
+    fields: Mapping[str, Any]
+    prompt: Prompt
+
+    @property
+    def sent(self) -> str:
+        return str(self.fields.get("body", "")) if self.event["kind"] == "model.start" else ""
+
+
+def requests(folder: Path, catalog: Catalog) -> Iterator[Request]:
+    """Every model call of a run, composed again from its files. Raises HarnessError where its skill cannot be read."""
+    events = follow(folder)
+    transcript, state, n = _from_start(folder, catalog, events[0]["data"]), State(), 0
+    for event in events:
+        is_call = event["kind"] == "model.start" or (event["kind"] == "model.reply" and event["data"].get("provider"))
+        prompt = transcript.prompt(state) if is_call else None
+        transcript.apply(event, state)
+        apply(state, event)
+        if prompt is not None:
+            n += 1
+            yield Request(n, event, dict(state.request), prompt)
+
+
+def _from_start(folder: Path, catalog: Catalog, start: Mapping[str, Any]) -> Transcript:
+    if start.get("question"):
+        return question_transcript(start, partial(blob_text, folder))
+    return compose(_source(folder, catalog, start))
+
+
+def _source(folder: Path, catalog: Catalog, start: Mapping[str, Any]) -> Source:
+    path = Path(start.get("path") or "")
+    if path.name.lower() != "skill.md":
+        raise HarnessError("no model is asked in this run", f"harness show {folder.name}")
+    resolved = usable(catalog, find(catalog, str(path.parent)))
+    return Source(resolved, skill_kit(resolved), start, partial(blob_text, folder))
+
+
+def blob_text(folder: Path, value: object) -> str:
+    """A text of an event of this run, inline or not."""
+    if isinstance(value, Mapping) and isinstance(value.get("blob"), str):
+        raw: bytes = (folder / "blobs" / value["blob"]).read_bytes()
+        return raw.decode("utf-8", "replace")
+    return value if isinstance(value, str) else ""
+
+
+def _release(kit: Toolset, state: State) -> Release:
+    ground = _settled(kit, state)
+    open_now, waiting, stale = [], {}, {}
+    for name in kit.available:
+        missing = unmet(ground, kit.graph, name, None)
+        if missing:
+            waiting[name] = needs_text(kit, name)
+            stale[name] = missing[0].need
+        else:
+            open_now.append(name)
+    return Release(tuple(open_now), waiting, stale)
+
+
+def _fresh(kit: Toolset, state: State) -> frozenset[int]:
+    """The operations whose results stand, as far as the journal knows."""
+    ground = _settled(kit, state)
+    return frozenset(receipt.op for receipt in state.slots.values() if is_fresh(ground, receipt))
+
+
+def needs_text(kit: Toolset, name: str) -> str:
+    """A tool's needs as the dependency block writes them: `a b | c`."""
+    needs = kit.graph.needs(name)
+    plain = [n.text() for n in needs if n.kind != "once"]
+    once = [n.text() for n in needs if n.kind == "once"]
+    return " ".join([*plain, *(["|", *once] if once else [])])
+
+
+def _offer(resolved: Resolved, name: str) -> Offer:
+    tool = resolved.tools.get(name)
+    if tool is not None:
+        return Offer(name, usage(tool), tool.describe)
+    worker = resolved.workers[name]
+    return Offer(name, usage(as_tool(worker, name)), worker.description)
+
+
+def _other_files(folder: Path) -> tuple[tuple[str, int], ...]:
+    """Names and sizes of the skill's other files; evals are nobody's business."""
+    found = []
+    for path in sorted(folder.rglob("*")):
+        part = path.relative_to(folder)
+        hidden = any(p.startswith(".") or p == "__pycache__" for p in part.parts)
+        if hidden or part.parts[0] == "evals" or part.name in ("SKILL.md", "skill.md") or not path.is_file():
+            continue
+        found.append((part.as_posix(), path.stat().st_size))
+        if len(found) == MAX_FILES:
+            break
+    return tuple(found)

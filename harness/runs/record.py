@@ -1,0 +1,123 @@
+"""A run's replies as a script: replayed with the same tools and data it gives the same events, but for time and ids."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.errors import HarnessError
+from harness.events.log import follow
+from harness.models.body import prefix_digest
+from harness.models.failures import REASONS
+from harness.models.script import STOPS
+from harness.models.scripted import DIALECT
+from harness.prompt.compile import texts_of
+from harness.runs.composing import Request, blob_text, requests
+from harness.skills.discovery import Catalog
+
+COUNTS = ("input", "out", "cached", "written", "written_1h", "thinking")
+UNASKED = ("cancelled", "script_mismatch", "turn", "pipeline")
+"""Reasons of failures that no provider gave: whoever replays meets them anew, or not."""
+
+
+def script_of(folder: Path, catalog: Catalog) -> str:
+    """The script of a run, one reply a line; the journal it is taken from holds no secret value.
+
+    Raises HarnessError where no model was asked, or where a reply was taken out of the run.
+    """
+    own = list(_replies(folder, catalog))
+    if not own:
+        raise HarnessError("no model replied in this run", f"harness show {folder.name}")
+    lines = ["harness-script: 1", "replies:", *(f"- {_line(reply)}" for reply in own)]
+    workers = list(_workers(folder, catalog))
+    if workers:
+        lines.append("skills:")
+    for name in dict.fromkeys(name for name, _ in workers):
+        lines += [f"  {json.dumps(name)}:", "    replies:"]
+        lines += [f"    - {_line(reply)}" for of, reply in workers if of == name]
+    return "\n".join(lines) + "\n"
+
+
+def _line(reply: Mapping[str, Any]) -> str:
+    return json.dumps(reply, ensure_ascii=True)
+
+
+def _replies(folder: Path, catalog: Catalog) -> Iterator[dict[str, Any]]:
+    """One entry for each request that was answered, be it by a failure."""
+    answers = {event["seq"]: event for event in follow(folder) if event["kind"] in ("model.reply", "model.fail")}
+    for request in requests(folder, catalog):
+        event = request.event if not request.sent else _answer(request, answers)
+        if event is None:
+            continue
+        entry = _reply(folder, event["data"]) if event["kind"] == "model.reply" else _failure(event["data"])
+        if entry is not None:
+            yield {"expect": _expected(request), **entry}
+
+
+def _answer(request: Request, answers: Mapping[int, Any]) -> Any:
+    """What came of a request: the next answer in the journal, unless another request came before it."""
+    after = [seq for seq in answers if seq > request.event["seq"]]
+    return answers[min(after)] if after and answers[min(after)]["data"]["turn"] == request.prompt.turn else None
+
+
+def _expected(request: Request) -> dict[str, Any]:
+    offered = [offer.name for offer in request.prompt.offer]
+    return {"turn": request.prompt.turn, "callable": offered, "prefix": prefix_digest(request.prompt)[:12]}
+
+
+def _reply(folder: Path, data: Mapping[str, Any]) -> dict[str, Any]:
+    content = data["content"]
+    content = json.loads(blob_text(folder, content)) if isinstance(content, dict) and "blob" in content else content
+    if not isinstance(content, list):
+        raise HarnessError("a reply was taken out of this run", "it cannot be replayed")
+    if data.get("dialect") != DIALECT:
+        content = _blocks(folder, content, data)
+    entry: dict[str, Any] = {"content": content}
+    if data.get("stop") in STOPS:
+        entry["stop"] = data["stop"]
+    if data.get("usage"):
+        entry["usage"] = {key: data["usage"][key] for key in COUNTS if data["usage"].get(key)}
+    return entry
+
+
+def _blocks(folder: Path, content: list[Any], data: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A reply of another dialect in the one that scripts are written in."""
+    said = "\n".join(text for text in texts_of(content) if text)
+    made: list[dict[str, Any]] = [{"type": "text", "text": said}] if said else []
+    calls = data["calls"] if isinstance(data["calls"], list) else json.loads(blob_text(folder, data["calls"]))
+    for call in calls:
+        if not call.get("implicit"):
+            given = {key: _value(folder, value) for key, value in (call.get("arguments") or {}).items()}
+            made.append({"type": "tool_use", "id": call["id"], "name": call["verb"], "input": given})
+    return made
+
+
+def _value(folder: Path, value: Any) -> Any:
+    """An argument as the model gave it, out of its blob where it is kept in one."""
+    if not (isinstance(value, dict) and "blob" in value):
+        return value
+    text = blob_text(folder, value)
+    return json.loads(text) if text.startswith("[") else text
+
+
+def _failure(data: Mapping[str, Any]) -> dict[str, Any] | None:
+    reason = data["reason"]
+    if reason in STOPS:
+        return {"stop": reason}
+    if reason in UNASKED or reason not in REASONS:
+        return None
+    return {"fail": {"reason": reason, "retry_after": 0}}
+
+
+def _workers(folder: Path, catalog: Catalog) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The replies of the skills that worked for a run, below it too, in the order in which they began."""
+    for event in follow(folder):
+        child = folder.parent / str(event["data"].get("child", "")) if event["kind"] == "tool.start" else None
+        if child is None or child == folder.parent or not (child / "events.jsonl").is_file():
+            continue
+        start = follow(child)[0]["data"]
+        if Path(start.get("path") or "").name.lower() == "skill.md":
+            yield from ((str(start["skill"]), reply) for reply in _replies(child, catalog))
+        yield from _workers(child, catalog)

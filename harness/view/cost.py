@@ -1,0 +1,180 @@
+"""What a run used, part by part: the parts add up to what its last event says. Pure: events come in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from harness.events.amend import is_seam
+from harness.events.fold import apply
+from harness.events.state import Operation, Spent, State
+from harness.view import Event
+from harness.view.text import columns, duration, money, one_line, plural
+
+CALLS = ("CALL", "TURN", "TRY", "CONTEXT", "IN", "CACHED", "OUT", "ESTIMATE", "FIRST", "TIME", "COST", "END", "MODEL")
+
+
+@dataclass(slots=True)
+class Call:
+    """One request: `tried` is its number in its turn; money in nano-dollars, times in milliseconds.
+
+    `cached` and `written` are part of `input`. `estimate` is what was reckoned with before.
+    """
+
+    n: int
+    turn: int
+    tried: int
+    model: str
+    context: int
+    estimate: int = 0
+    input: int = 0
+    cached: int = 0
+    written: int = 0
+    out: int = 0
+    thinking: int = 0
+    first_ms: int | None = None
+    ms: int = 0
+    nanos: int = 0
+    unpriced: int = 0
+    end: str = "lost"
+
+
+@dataclass(slots=True)
+class Part:
+    """What a tool or a run of its own (`run`) used: `calls` of it, and for a run money and tokens."""
+
+    name: str
+    run: str = ""
+    calls: int = 0
+    ms: int = 0
+    turns: int = 0
+    input: int = 0
+    out: int = 0
+    nanos: int = 0
+    unpriced: int = 0
+
+
+@dataclass(slots=True)
+class Bill:
+    """All of a run's parts. `total` is what they add up to."""
+
+    skill: str = ""
+    calls: list[Call] = field(default_factory=list)
+    tools: dict[str, Part] = field(default_factory=dict)
+    children: list[Part] = field(default_factory=list)
+    total: Part = field(default_factory=lambda: Part("total"))
+
+
+def bill(events: Iterable[Event]) -> Bill:
+    """Walk a journal and give each amount to the part that it was spent for."""
+    state, made = State(), Bill()
+    for event in events:
+        before = replace(state.spent)
+        apply(state, event)
+        if is_seam(state):  # what was copied is its source's
+            made = Bill()
+        else:
+            _count(made, state, event, before)
+    spent = state.spent
+    made.skill = str(state.start.get("skill", ""))
+    made.total = Part(
+        "total", "", spent.calls, spent.active_ms, spent.turns, spent.tokens_in, spent.tokens_out, spent.nanos,
+        spent.unpriced,
+    )  # fmt: skip
+    return made
+
+
+def _count(made: Bill, state: State, event: Event, before: Spent) -> None:
+    """Give what an event counted to the child that ended, or to the newest request."""
+    kind, data, now = event["kind"], event["data"], state.spent
+    if kind == "tool.end":
+        _end(made, state.ops[event["op"]], data)
+    elif made.calls:
+        call = made.calls[-1]
+        call.input += now.tokens_in - before.tokens_in
+        call.out += now.tokens_out - before.tokens_out
+        call.nanos += now.nanos - before.nanos
+        call.unpriced += now.unpriced - before.unpriced
+    if kind == "model.start":
+        known = state.request
+        call = Call(len(made.calls) + 1, known["turn"], data.get("try", 1), known.get("model", ""), state.context)
+        call.estimate = known.get("estimate", 0)
+        made.calls.append(call)
+    elif kind in ("model.reply", "model.fail") and made.calls and not data.get("provider"):
+        _close(made.calls[-1], data)
+
+
+def _close(call: Call, data: Mapping[str, Any]) -> None:
+    usage = data.get("usage") or {}
+    call.cached, call.written, call.thinking = (usage.get(key, 0) for key in ("cached", "written", "thinking"))
+    call.first_ms, call.ms = data.get("first_ms"), data.get("ms", 0)
+    call.end = str(data.get("reason") or data.get("stop") or "")
+
+
+def _end(made: Bill, op: Operation, data: Mapping[str, Any]) -> None:
+    spent = data.get("spent")
+    if spent is None:
+        part = made.tools.setdefault(op.tool or op.verb, Part(op.tool or op.verb))
+        part.calls, part.ms = part.calls + 1, part.ms + data.get("ms", 0)
+        return
+    keys = ("turns", "tokens_in", "tokens_out", "nanos", "unpriced")
+    turns, tokens_in, tokens_out, nanos, unpriced = (int(spent.get(key, 0)) for key in keys)
+    ms = data.get("ms", 0)
+    made.children.append(Part(op.tool, op.child or "", 1, ms, turns, tokens_in, tokens_out, nanos, unpriced))
+
+
+def cost_text(made: Bill, width: int | None) -> str:
+    """The parts in tables: each request, each tool, each run of its own, and what they add up to."""
+    blocks = [_calls(made.calls, width), _tools(made, width), _children(made.children, width), _total(made)]
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _calls(calls: Sequence[Call], width: int | None) -> str:
+    rows = [
+        (
+            str(c.n), str(c.turn), str(c.tried), str(c.context), str(c.input), _share(c.cached, c.input), str(c.out),
+            _error(c), "" if c.first_ms is None else duration(c.first_ms / 1000), duration(c.ms / 1000),
+            money(c.nanos, c.unpriced), c.end, one_line(c.model),
+        )
+        for c in calls
+    ]  # fmt: skip
+    return "\n".join(columns(rows, width, CALLS)) if rows else ""
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part} ({part * 100 // whole} %)" if part and whole else "0"
+
+
+def _error(call: Call) -> str:
+    """How far the estimate was off what the provider counted."""
+    if not call.input or call.end == "lost":
+        return str(call.estimate)
+    return f"{call.estimate} ({(call.estimate - call.input) * 100 // call.input:+d} %)"
+
+
+def _tools(made: Bill, width: int | None) -> str:
+    rows = [(one_line(p.name), str(p.calls), duration(p.ms / 1000)) for p in made.tools.values()]
+    return "\n".join(columns(rows, width, ("TOOL", "CALLS", "TIME"))) if rows else ""
+
+
+def _children(children: Sequence[Part], width: int | None) -> str:
+    rows = [
+        (one_line(p.name), p.run, str(p.turns), str(p.input), str(p.out), money(p.nanos, p.unpriced)) for p in children
+    ]
+    return "\n".join(columns(rows, width, ("WORKER", "RUN", "TURNS", "IN", "OUT", "COST"))) if rows else ""
+
+
+def _total(made: Bill) -> str:
+    total = made.total
+    cached = sum(call.cached for call in made.calls)
+    own = sum(call.nanos for call in made.calls)
+    parts = [plural(total.turns, "turn"), plural(len(made.calls), "request"), plural(total.calls, "call")]
+    parts += [f"{total.input} tokens in ({_share(cached, total.input)} cached), {total.out} out"]
+    parts += [money(total.nanos, total.unpriced)]
+    return f"{one_line(made.skill)} itself {money(own)}, in all {', '.join(parts)}"
+
+
+def as_object(made: Bill) -> dict[str, Any]:
+    """The same as plain data, for JSON."""
+    return {**asdict(made), "tools": [asdict(part) for part in made.tools.values()]}
