@@ -133,10 +133,10 @@ class State:
     `asking` is how it stands with the next request; `request` is the newest `model.start` with all its fields;
     `reserved` is the same while it has no result. `boot` is the host and boot of the newest process. `context` is the
     number of the present context; `renewed` says that it was opened because a request was refused, and that no reply
-    came since. `barred` are tools with an outcome that stays unknown. `inherited` is what the lines used that a fork
-    took over. `settings` are arguments that take the place of what a stage binds: STAGE.PARAM → text, or a list of
-    texts. `since_resume` is the first operation that was decided since the newest resume or amendment, `since_end`
-    since the newest end or amendment.
+    came since. `barred` are tools with an outcome that stays unknown, `happened` calls that were done in the lost part
+    of a fork's source. `inherited` is what the lines used that a fork took over. `settings` are arguments that take the
+    place of what a stage binds: STAGE.PARAM → text, or a list of texts. `since_resume` is the first operation that was
+    decided since the newest resume or amendment, `since_end` since the newest end or amendment.
     """
 
     status: str = "new"
@@ -178,6 +178,7 @@ class State:
     context: int = 0
     renewed: bool = False
     denied: dict[Slot, str] = field(default_factory=dict)
+    happened: dict[Slot, str] = field(default_factory=dict)
     boot: str = ""
     barred: set[str] = field(default_factory=set)
     breakers: dict[str, Breaker] = field(default_factory=dict)
