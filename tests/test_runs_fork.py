@@ -355,3 +355,78 @@ def test_a_fork_begins_when_it_was_made_and_not_with_its_source(tmp_path: Path) 
     start = {**RUN, "run": made.name, "fork": {"run": "x", "seq": 1}}
     journal.write_bytes(frame(1, 1, at_text(START - 40 * DAY), "run.start", start) + rest)
     assert read(made).began == int(START) and read(made).stop == "passed"
+
+
+@pytest.fixture
+def family(project: Project) -> Ran:
+    """A run whose worker sent something and then asks; it had looked before that call."""
+    project.skill("helper", tools="send")
+    project.skill(tools="look send helper")
+    ran = project.run(
+        [reply(call("look")), reply(call("helper", "go")), finish("done")], allow=("send",),
+        helper=[reply(call("send", "--x", "a")), reply({"ask": "more?"}), finish("helped")],
+    )  # fmt: skip
+    assert ran.stop.name == "needs-answer" and (project.path / "sent").read_text() == "a\n"
+    return ran
+
+
+def child_damaged(family: Ran, line: int) -> Path:
+    child = family.child()
+    damaged(Ran(family.stop, child, []), line)
+    return child
+
+
+@pytest.mark.parametrize("line", [1, 5])
+def test_a_damaged_child_run_stops_its_parent_and_is_not_begun_anew(project: Project, family: Ran, line: int) -> None:
+    child = child_damaged(family, line)
+    before = digest_of(child)
+    with pytest.raises(JournalError) as caught:
+        project.resume(family.folder)
+    assert (caught.value.where, digest_of(child)) == (str(child), before)
+    assert (project.path / "sent").read_text() == "a\n"
+
+
+@pytest.mark.parametrize("line", [1, 5])
+@pytest.mark.parametrize("word", ["happened", "did-not-happen", "unknown"])
+def test_what_a_damaged_child_did_is_settled_before_its_parent_is_forked(
+    project: Project, family: Ran, line: int, word: str
+) -> None:
+    child, before = child_damaged(family, line), seq_of(family, "tool.end")
+    with pytest.raises(HarnessError) as caught:
+        forked(project, family, before)
+    assert caught.value.exit_code == 11 and str(child / "ops" / "1" / "1") in caught.value.message
+    assert caught.value.fix.endswith(f"harness settle {child.name} 1 VERDICT")
+    told = harness("settle", child.name, "1", word, cwd=project.path)
+    assert (told.returncode, f"harness fork {family.folder.name}" in told.stderr) == (0, True), told.stderr
+    more = project.resume(forked(project, family, before), allow=("send",))
+    assert more.spawned == (["send"] if word == "did-not-happen" else [])
+    assert (project.path / "sent").read_text() == ("a\na\n" if word == "did-not-happen" else "a\n")
+
+
+def test_what_the_children_of_a_damaged_run_did_is_settled_too(project: Project, family: Ran) -> None:
+    """Their journals are whole, but the call that began them is lost with the parent's line."""
+    before, child = seq_of(family, "tool.end"), family.child()
+    damaged(family, before + 1)
+    with pytest.raises(HarnessError) as caught:
+        forked(project, family, before)
+    assert caught.value.exit_code == 11 and f"harness settle {child.name} 1" in caught.value.fix
+    assert harness("settle", child.name, "1", "happened", cwd=project.path).returncode == 0
+    more = project.resume(forked(project, family, before), allow=("send",))
+    assert more.spawned == [] and (project.path / "sent").read_text() == "a\n"
+
+
+def test_a_whole_child_needs_no_word_when_its_parent_is_forked(project: Project, family: Ran) -> None:
+    more = project.resume(forked(project, family, seq_of(family, "tool.end")), allow=("send",))
+    assert (more.stop.name, more.spawned) == ("needs-answer", ["send"])
+
+
+def test_the_way_out_of_a_damaged_child_works_as_printed(project: Project, family: Ran) -> None:
+    child = child_damaged(family, 5)
+    with pytest.raises(JournalError) as caught:
+        project.resume(family.folder)
+    assert caught.value.fix == f"harness fork {family.folder.name}"
+    for command in (("show", child.name), ("resume", family.folder.name)):
+        assert f"harness fork {family.folder.name}\n" in harness(*command, cwd=project.path).stderr, command
+    assert harness("fork", family.folder.name, cwd=project.path).returncode == 11
+    assert harness("settle", child.name, "1", "happened", cwd=project.path).returncode == 0
+    assert harness("fork", family.folder.name, cwd=project.path).returncode == 0

@@ -184,6 +184,8 @@ class Matrix:
 def only_what_nobody_can_tell_waits_for_a_word(raw: bytes) -> None:
     """Of the attempts in flight only those of opaque tools park a run, and the child runs that hold one."""
     state, events = State(), must.whole_events(raw)
+    if not any(event["kind"] == "park" and event["data"]["stop"] == UNKNOWN for event in events):
+        return
     for event in events:
         apply(state, event)
         if event["kind"] == "park" and event["data"]["stop"] == UNKNOWN:

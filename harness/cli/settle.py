@@ -16,7 +16,6 @@ from harness.errors import HarnessError, JournalError, near_text
 from harness.events.io import IO
 from harness.runs.deliver import Waiting, meant, one, put, send
 from harness.runs.find import find_run
-from harness.runs.peek import read_state
 from harness.view.closing import SETTLED
 from harness.view.mode import current
 
@@ -51,7 +50,7 @@ def settle(
     try:
         target = _target(folder, words)
     except HarnessError as error:
-        if not isinstance(error, JournalError) and not _is_lost(folder, words):
+        if not isinstance(error, JournalError) and not _has_folder(folder, words):
             raise
         return _for_a_fork(said, folder, words, message, error)
     if not current(flags(said)).can_ask:
@@ -60,31 +59,33 @@ def settle(
     return said_words(said, at, [(target, f"settled as {word}:")], resume)
 
 
-def _is_lost(folder: Path, words: list[str]) -> bool:
-    """Whether the operation has a folder and no line."""
-    number, state = words[0].removeprefix("#"), read_state(folder)
-    known = state.ops if state is not None else {}
-    return number.isdecimal() and (folder / "ops" / number).is_dir() and int(number) not in known
+def _has_folder(folder: Path, words: list[str]) -> bool:
+    """Whether something of the operation was begun, whatever the journal says."""
+    number = words[0].removeprefix("#")
+    return number.isdecimal() and (folder / "ops" / number).is_dir()
 
 
 def _for_a_fork(
     said: Globals, folder: Path, words: list[str], message: dict[str, str], error: HarnessError
 ) -> int:  # fmt: skip
-    """A damaged run takes no word any more; whoever forks it reads this one. Raises `error` where it is not damaged."""
-    from harness.runs.fork import read_source  # loads all that drives a run
+    """A run of which lines are lost takes no word any more; whoever forks it, or the run above it, reads this one.
 
-    source = read_source(folder)
-    if not source.damage:
+    Raises `error` where none are lost.
+    """
+    from harness.runs.lost import begun_attempts, damage_of, lineage  # loads all that drives a run
+
+    line = lineage(folder)
+    damage = next((f"{run.name} is damaged: {why}" for run in line if (why := damage_of(run))), "")
+    numbers = sorted({int(attempt.parent.name) for attempt in begun_attempts(folder)})
+    if not damage:
         raise error
-    numbers = sorted({int(attempt.parent.name) for attempt in source.begun})
     number = words[0].removeprefix("#")
     if len(words) < 2 or not number.isdecimal() or int(number) not in numbers:
         known = " ".join(map(str, numbers)) or "none"
-        what = f"{source.folder.name} is damaged: {source.damage}"
-        raise HarnessError(what, f"name an operation that began: {known}")
-    send(source.folder, IO(), {**message, "op": int(number)})
+        raise HarnessError(damage, f"name an operation that began: {known}")
+    send(folder, IO(), {**message, "op": int(number)})
     if not said.quiet:
-        print(f"settled as {message['word']}: #{number}; go on: harness fork {source.folder.name}", file=sys.stderr)
+        print(f"settled as {message['word']}: #{number}; go on: harness fork {line[-1].name}", file=sys.stderr)
     return 0
 
 

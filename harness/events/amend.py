@@ -97,6 +97,7 @@ def _heed(state: State, said: dict[str, Any]) -> None:
     """A call of lost lines as a person settled it: what happened is not done again, what is unknown bars its tool."""
     argv = tuple(said.get("argv") or ())
     if argv and said["word"] == "happened":
-        state.denied[argv] = f"it happened already, in the lost part of {state.start['fork']['run']}"
+        state.happened[argv] = f"it happened already, in the lost part of {state.start['fork']['run']}"
+        state.denied[argv] = state.happened[argv]
     elif argv and said["word"] == "unknown":
         state.barred.add(argv[0])

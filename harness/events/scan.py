@@ -82,7 +82,9 @@ def scan(raw: bytes, folder: Path, blobs: bool = True) -> Scan:
     if not proof:
         return Scan(tuple(events), good, tail)
     last = events[-1] if events else {"seq": 0, "epoch": 1, "v": 1}
-    way = f", or go on from before it: harness fork {folder.name}@{last['seq']}" if events else "; nothing was changed"
+    parent = (events[0]["data"].get("parent") or {}).get("run") if events else None
+    fork = parent or f"{folder.name}@{last['seq']}"  # a child goes on with the run that began it
+    way = f", or go on from before it: harness fork {fork}" if events else "; nothing was changed"
     raise JournalError(
         f"the journal is damaged at byte {good}: {lost or _why(tail, last)}; the last good event is {last['seq']}",
         f"restore the run's folder from a copy{way}",

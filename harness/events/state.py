@@ -136,9 +136,10 @@ class State:
     `reserved` is the same while it has no result. `boot` is the host and boot of the newest process. `context` is the
     number of the present context; `renewed` says that it was opened because a request was refused, and that no reply
     came since. `demonstration`: the newest reply came from a model of that kind. `barred` are tools with an outcome
-    that stays unknown. `inherited` is what the lines used that a fork took over. `settings` are arguments that take the
-    place of what a stage binds: STAGE.PARAM → text, or a list of texts. `since_resume` is the first operation that was
-    decided since the newest resume or amendment, `since_end` since the newest end or amendment.
+    that stays unknown, `happened` calls that were done in the lost part of a fork's source. `inherited` is what the
+    lines used that a fork took over. `settings` are arguments that take the place of what a stage binds: STAGE.PARAM →
+    text, or a list of texts. `since_resume` is the first operation that was decided since the newest resume or
+    amendment, `since_end` since the newest end or amendment.
     """
 
     status: str = "new"
@@ -181,6 +182,7 @@ class State:
     demonstration: bool = False
     renewed: bool = False
     denied: dict[Slot, str] = field(default_factory=dict)
+    happened: dict[Slot, str] = field(default_factory=dict)
     boot: str = ""
     barred: set[str] = field(default_factory=set)
     breakers: dict[str, Breaker] = field(default_factory=dict)

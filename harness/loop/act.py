@@ -236,9 +236,13 @@ def is_child(run: Run, op: Operation) -> bool:
 
 def child_name(run: Run, op: Operation) -> str:
     """The folder of a child run: named by its parent before it starts, the same for every attempt."""
-    seed = hashlib.sha256(f"{run.name}/{op.n}".encode()).digest()
-    letters = "".join("abcdefghijklmnopqrstuvwxyz234567"[byte & 31] for byte in seed[:8])
-    return f"{run.name.split('-', 1)[0]}-{op.tool.replace('/', '-')}-{letters}"
+    return f"{run.name.split('-', 1)[0]}-{op.tool.replace('/', '-')}-{child_letters(run.name, op.n)}"
+
+
+def child_letters(parent: str, n: int) -> str:
+    """The end of that name, which no other operation of any run gives."""
+    seed = hashlib.sha256(f"{parent}/{n}".encode()).digest()
+    return "".join("abcdefghijklmnopqrstuvwxyz234567"[byte & 31] for byte in seed[:8])
 
 
 def job_of(run: Run, op: Operation, tool: Tool, extra: Extra, attempt: int) -> Job:

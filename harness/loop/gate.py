@@ -115,7 +115,8 @@ def _confined(run: Run, tool: Tool, request: Request) -> Request:
 
 def _graphed(run: Run, op: Operation, request: Request) -> tuple[Request, tuple[int, ...]]:
     """The request with the needs that do not hold and a person's earlier no; the operations it would stand on."""
-    before = run.state.denied.get((request.tool, *request.argv))
+    call = (request.tool, *request.argv)
+    before = run.state.denied.get(call) or run.happened(call)
     if op.verb == "stage":
         return replace(request, refused_before=before), run.stage_needs(op)
     ground, graph = run.ground(), run.toolset.graph

@@ -17,7 +17,7 @@ from harness.events.fold import apply
 from harness.events.io import IO
 from harness.events.line import to_json
 from harness.events.log import INLINE_LARGE, Log, first_data
-from harness.events.state import Operation, Receipt, State
+from harness.events.state import Operation, Receipt, Slot, State
 from harness.executor import Cancel
 from harness.graph import Graph
 from harness.graph.fresh import Ground, Values
@@ -162,6 +162,7 @@ class Run:
         self.stand_in: Callable[[], bool] = lambda: False
         self.begin_child: Callable[[Run, Operation, Mapping[str, Any]], ChildEnd] | None = None
         self.barred_above: Callable[[str], bool] = lambda tool: False
+        self.happened_above: Callable[[Slot], str | None] = lambda slot: None
         self.stage_needs: Callable[[Operation], tuple[int, ...]] = lambda op: ()
         self._project = str(project)
         self._seen: dict[str, tuple[tuple[int, int, int], str]] = {}
@@ -196,6 +197,10 @@ class Run:
     def is_barred(self, tool: str) -> bool:
         """Whether the outcome of a call of this tool stays unknown, in this run or in one above or below it."""
         return tool in self.state.barred or self.barred_above(tool)
+
+    def happened(self, slot: Slot) -> str | None:
+        """Where a call was done in lines that are lost: before a fork of this run, or of one above it."""
+        return self.state.happened.get(slot) or self.happened_above(slot)
 
     def attach(self, transcript: Transcript, model: Model) -> None:
         """Let a model speak in this run; the transcript catches up with the journal."""

@@ -28,6 +28,8 @@ _TAG = re.compile(r"<(?=\s*/?\s*(?:data|task)\b)", re.IGNORECASE)
 
 def clean(text: str) -> str:
     """Without ANSI sequences and control characters; half pairs become U+FFFD. The number of lines stays."""
+    if text.isascii() and text.isprintable():
+        return text
     text = text.replace("\r\n", "\n").replace("\r", " ")
     return _SURROGATE.sub("�", _CONTROL.sub("", _ANSI.sub("", text)))
 

@@ -46,12 +46,13 @@ def answers(
 ) -> list[Result]:
     """A result for each call. Raises ValueError for a call that is not closed: the caller asked too early."""
     pieces = [_pieces(call, state, frame, blob, verify) for call in calls]
-    sizes = [sum(len(p.text(seen.RESULT_LIMIT, frame.mark).encode()) for p in group) for group in pieces]
+    wanted = [tuple(piece.text(seen.RESULT_LIMIT, frame.mark) for piece in group) for group in pieces]
+    sizes = [sum(len(text.encode()) for text in texts) for texts in wanted]
     level = share([min(size, seen.RESULT_LIMIT) for size in sizes], seen.TURN_LIMIT)
     made = []
-    for call, group in zip(calls, pieces, strict=True):
+    for call, group, texts, size in zip(calls, pieces, wanted, sizes, strict=True):
         failed = seen.error_class(state.ops[call.op]) != "OK" if call.verb != "finish" else not _accepted(verify)
-        made.append(Result(call.id, _fit(group, level, frame.mark), failed))
+        made.append(Result(call.id, texts if size <= level else _fit(group, level, frame.mark), failed))
     return made
 
 

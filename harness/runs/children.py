@@ -26,6 +26,7 @@ from harness.runs.begin import Order, begin, letters, pins, reopen
 from harness.runs.composing import transcript_of
 from harness.runs.flags import Options
 from harness.runs.kit import file_pin, pipeline_kit, skill_kit, skill_places, tool_pins
+from harness.runs.lost import damage_of, lineage
 from harness.runs.owning import due_at
 from harness.runs.peek import read_state
 from harness.runs.renewal import StandIns, refuse_unpriced
@@ -62,6 +63,8 @@ class Family:
         """
         assert op.child is not None
         folder = parent.folder.parent / op.child
+        if wrong := damage_of(folder):
+            raise JournalError(wrong, f"harness fork {lineage(folder)[-1].name}", str(folder))
         known = read_state(folder)
         moved = known is not None and is_set_otherwise(parent, op, known)
         if known is not None and not moved and (ended := _already(parent, folder, known)) is not None:
@@ -165,7 +168,7 @@ class Family:
         else:
             changes = changed_since(folder, order.digests) if is_seam(known) else []
             run = reopen(self.world, parent.project, folder, kit, order.rules, "parent", changes)
-        run.begin_child, run.barred_above = self.begin, parent.is_barred
+        run.begin_child, run.barred_above, run.happened_above = self.begin, parent.is_barred, parent.happened
         return run
 
 

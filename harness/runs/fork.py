@@ -12,13 +12,12 @@ from harness.errors import HarnessError, JournalError
 from harness.events import seal
 from harness.events.fold import apply, fold
 from harness.events.line import frame
-from harness.events.scan import blob_names, good_events, never_started, scan
+from harness.events.scan import blob_names, good_events, never_started
 from harness.events.state import State
-from harness.executor import has_acted
 from harness.loop.run import World
 from harness.runs.begin import new_log
 from harness.runs.facts import machine
-from harness.runs.lost import begun_attempts, settled, unaccounted
+from harness.runs.lost import begun_attempts, damage_of, lineage, settled, unaccounted, unaccounted_below
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +53,8 @@ def read_source(folder: Path) -> Source:
     if not found or found[0][0]["kind"] != "run.start":
         raise never_started(folder)
     events = tuple(event for event, _ in found)
-    damage = _damage(raw, folder)
-    lost = [] if damage else [path for path in unaccounted(begun, fold(events)) if has_acted(path, for_sure=True)]
-    if lost:
-        damage = f"an attempt began that the journal does not know: {lost[0]}"
+    damage = damage_of(folder, begun)
     return Source(folder, raw, events, tuple(end for _, end in found), _quiet(events), damage, begun)
-
-
-def _damage(raw: bytes, folder: Path) -> str:
-    try:
-        scan(raw, folder)
-    except JournalError as error:
-        return error.message
-    return ""
 
 
 def _quiet(events: Sequence[dict[str, Any]]) -> tuple[int, ...]:
@@ -102,10 +90,13 @@ def point(source: Source, seq: int | None) -> int:
 
 
 def settled_after(source: Source, at: int) -> list[dict[str, Any]]:
-    """What a person said of the attempts that the copy would not account for. Raises HarnessError (exit 11)."""
-    if not source.damage:
-        return []
-    return settled(source.folder, unaccounted(source.begun, fold(source.events[:at])))
+    """What a person said of the attempts that the copy would not account for, below it too.
+
+    Raises HarnessError (exit 11).
+    """
+    state, is_damaged = fold(source.events[:at]), bool(source.damage)
+    own = unaccounted(source.begun, state) if is_damaged else []
+    return settled([*own, *unaccounted_below(source.folder, state, is_damaged)], source.folder)
 
 
 def _refuse_lost_blobs(source: Source, at: int) -> None:
@@ -124,7 +115,7 @@ def fork(world: World, source: Source, at: int) -> Path:
     """
     if parent := source.start.get("parent"):
         what = f"{source.folder.name} is part of the run {parent['run']}"
-        raise HarnessError(what, f"harness fork {parent['run']}")
+        raise HarnessError(what, f"harness fork {lineage(source.folder)[-1].name}")
     if not source.damage:
         seal.check(world.seals, source.folder, world.io)
     state, said = fold(source.events[:at]), settled_after(source, at)

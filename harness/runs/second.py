@@ -13,6 +13,7 @@ from harness.events.state import Operation, State
 from harness.loop.run import Run
 from harness.runs.begin import Order, changed_pins
 from harness.runs.fork import Source, copied, read_source
+from harness.runs.lost import lineage
 from harness.runs.pins import pinned
 
 
@@ -37,7 +38,8 @@ def _earlier(parent: Run, op: Operation) -> Source | None:
         except HarnessError:  # it was pruned, or never began: the one before may do
             continue
         if source.damage:  # what its stages did must not be done again for want of a line
-            raise JournalError(source.damage, f"harness fork {source.folder.name}", str(source.folder))
+            fix = f"harness fork {lineage(source.folder)[-1].name}"
+            raise JournalError(source.damage, fix, str(source.folder))
         if source.events[-1]["kind"] == "run.end":
             return source
     return None
