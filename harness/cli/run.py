@@ -61,6 +61,9 @@ def run(
     deny: Deny = None,
     agent: AgentFlag = False,
     sandbox: Sandbox = None,
+    context: Annotated[
+        list[str] | None, typer.Option("--context", metavar="FILE", help="point the model to a file of the project")
+    ] = None,
     record: Annotated[str | None, typer.Option("--record", metavar="FILE", help="keep its replies as a script")] = None,
 ) -> int:
     """Run a skill until its answer is accepted, it waits for somebody, or a limit stops it."""
@@ -69,7 +72,7 @@ def run(
     pairs = {key: value.text for key, value in pairs_of(inputs or (), pipe).items()}
     at = place(said)
     options = options_of(said, model, budget, allow or (), deny or (), at, words=words)
-    text = words.text if words else ""
+    options, text = replace(options, context=tuple(context or ())), words.text if words else ""
     begin = partial(start_skill, catalog=catalog(at), name=skill, goal=text, given=pairs)
     if agent and record is not None:
         raise HarnessError("there is --agent and --record", "record it later: harness show RUN --as-script")

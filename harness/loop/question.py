@@ -14,7 +14,7 @@ from harness.loop.paths import hidden_reason, open_beneath
 from harness.loop.reserve import MAX_TOKENS
 from harness.models.choice import ROLES
 from harness.prompt.form import Form, read_choices, read_schema
-from harness.prompt.texts import inputs_meant
+from harness.prompt.opening import inputs_meant
 
 MAX_BYTES = 1 << 20
 SKIPPED = '{"skipped":"no model"}'

@@ -90,7 +90,8 @@ class World:
     digests) where none are kept. `cancelled` hears the level of a stop that came from another process, `heard` the
     lines that a program which is the model writes on stderr. `allow_fs` are types of FUSE file systems that the person
     lets runs live on; `early` lets what waits for a time go on before it. `context` is how many tokens a request may
-    grow to.
+    grow to. `trusted` says that a person trusts the project: only then its own words reach a model. `page_verdict` says
+    whether what a page claims still holds: fresh or stale, nothing for what is no page.
     """
 
     io: IO
@@ -114,6 +115,8 @@ class World:
     allow_fs: tuple[str, ...] = ()
     early: bool = False
     context: int = 120_000
+    trusted: bool = False
+    page_verdict: Callable[[Path], str] = field(default=lambda path: "")
 
 
 @dataclass(frozen=True, slots=True)

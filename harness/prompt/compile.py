@@ -13,10 +13,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.events.state import Operation, State
+from harness.models import Part
 from harness.prompt import observation as seen
+from harness.prompt.opening import Named, flat, opening, parts
 from harness.prompt.receipts import receipt_lines, spans
 from harness.prompt.results import Blob, feedback, observed, said, share
-from harness.prompt.texts import Frame, Release, limits_text, marked, opening, task_block
+from harness.prompt.texts import Frame, Release, limits_text, marked, task_block
 
 EXCERPT = 512  # bytes of a fresh required result
 RECENT = 3  # turns that are kept in full observation size
@@ -77,10 +79,11 @@ class Left:
 class Compiled:
     """A first turn. `kept` are the operations whose observation is in it; `fits` is False where the floor has no room.
 
-    `request` is the bytes of a request that holds this turn alone.
+    `request` is the bytes of a request that holds this turn alone; `parts` is how the turn is recorded.
     """
 
     texts: tuple[str, ...]
+    parts: tuple[Part, ...]
     kept: tuple[int, ...]
     dropped: tuple[Left, ...]
     request: int
@@ -99,7 +102,8 @@ class Item:
 
 def compiled(view: View, room: int, empty: int) -> Compiled:
     """The first turn of a context whose first request has at most `room` bytes; `empty` of them are not this turn's."""
-    head, last = _head(view), _words(view)
+    begun, last = _begun(view), _words(view)
+    head = (*flat(begun), *_rest_of_head(view))
     left = room - empty - sum(size(text) for text in (*head, *last)) - size(_own_line(view, ()))
     fits, kept = left >= 0, []
     for item in _items(view) if fits else ():
@@ -109,8 +113,15 @@ def compiled(view: View, room: int, empty: int) -> Compiled:
         kept.append(item)
     body, own = _told(kept), _own_line(view, kept)
     texts = (*head, *body, *((own,) if own else ()), *last)
-    whole = sorted(item.op for item in kept if item.kind == "result")
-    return Compiled(texts, tuple(whole), tuple(_left(view, kept)), empty + sum(map(size, texts)), fits)
+    whole = tuple(sorted(item.op for item in kept if item.kind == "result"))
+    left_out, request = tuple(_left(view, kept)), empty + sum(map(size, texts))
+    return Compiled(texts, _recorded(begun, texts), whole, left_out, request, fits)
+
+
+def _recorded(begun: Sequence[Named], texts: tuple[str, ...]) -> tuple[Part, ...]:
+    """What a run was begun with has its own parts, as in its first context; all the rest is the state."""
+    fixed = [named for named in begun if named[0] != "state@1"]
+    return parts((*fixed, ("state@1", texts[len(flat(fixed)) :])))
 
 
 def size(text: str) -> int:
@@ -118,14 +129,19 @@ def size(text: str) -> int:
     return len(json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogatepass")) + 1 if text else 0
 
 
-def _head(view: View) -> tuple[str, ...]:
-    """What is never dropped: the task, what is callable, a line an operation, the last judgement, notes."""
-    frame, start, mark = _now(view), view.state.start, view.frame.mark
-    goal = said(start.get("goal") or "", view.blob)
+def _begun(view: View) -> tuple[Named, ...]:
+    """What is never dropped, first the beginning of the run: the task, and what is callable."""
+    goal = said(view.state.start.get("goal") or "", view.blob)
+    return opening(_now(view), goal, view.state.inputs, view.release, view.blob)
+
+
+def _rest_of_head(view: View) -> tuple[str, ...]:
+    """What else is never dropped before the person's words: a line an operation, the last judgement, notes."""
+    mark = view.frame.mark
     receipts = "\n".join((NEW.format(n=view.n), *receipt_lines(view.state, view.fresh, view.blob, mark)))
-    texts = [*opening(frame, goal, view.state.inputs, view.release, view.blob), marked(receipts, mark)]
+    texts = [marked(receipts, mark)]
     if view.story.verify is not None:
-        texts += feedback(view.story.verify, view.state, frame, view.blob)
+        texts += feedback(view.story.verify, view.state, _now(view), view.blob)
     return (*texts, *(marked(seen.neutral(note, mark), mark) for note in view.story.notes))
 
 

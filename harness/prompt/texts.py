@@ -1,22 +1,18 @@
-"""The constant texts, the two system blocks, the first turn, and how a changed release is told.
+"""The constant texts, the two system blocks, what is callable, and how a changed release is told.
 
 A part's text never changes without a new version in its id; a test pins the digests.
 """
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from hashlib import sha256
 from typing import Any
 
-from harness.models import Offer, Part
+from harness.models import Offer
 from harness.prompt.form import ANY, Form
-from harness.prompt.observation import clean, neutral
-from harness.prompt.observation import frame as data_block
+from harness.prompt.observation import clean
 
 POLICY = (
     "You work in a harness that runs tools for you. It decides what may run; you choose among what it offers. "
@@ -53,10 +49,27 @@ SPOKEN = (
 """`spoken@1`: how a model calls where its provider takes no tools. Sent in place of the schema of the verbs."""
 
 Blob = Callable[[object], str]
-_MEANT = re.compile(r"\$\{inputs\.([a-z][a-z0-9_.-]*)\}")
 BODY_LIMIT = 80_000  # bytes of a skill's body, about 20,000 tokens
 LINE_LIMIT = 160  # characters of one callable tool
 FILES_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectText:
+    """What a trusted project says of itself: the beginning of a file in its root that has `size` bytes in all."""
+
+    path: str
+    text: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class ContextFile:
+    """A file that a person pointed to: its path in the project, its bytes, the verdict on a page (fresh or stale)."""
+
+    path: str
+    size: int
+    verdict: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +96,8 @@ class Frame:
     verbs: bool = True
     form: Form = ANY
     max_tokens: int = 16_000
+    project: ProjectText | None = None
+    context: tuple[ContextFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,43 +133,6 @@ def _shorten(body: str, first_line: int) -> str:
     return f"{kept}[cut: read skill:SKILL.md from line {first_line + kept.count(chr(10))}]\n"
 
 
-def opening(frame: Frame, goal: str, inputs: Mapping[str, object], release: Release, blob: Blob) -> tuple[str, ...]:
-    """The first turn of a run: the task, then what is callable, or the inputs of a question that takes no calls."""
-    if frame.verbs:
-        return task(frame, goal, inputs), state(frame, release)
-    return question(frame, goal, inputs, blob)
-
-
-def question(frame: Frame, goal: str, inputs: Mapping[str, object], blob: Blob) -> tuple[str, ...]:
-    """A question for one reply: each input is a block of data of its own, named where the text means it."""
-    text = _MEANT.sub(lambda found: f"[input {found[1]}]", neutral(goal.strip(), frame.mark))
-    blocks = []
-    for name, value in inputs.items():
-        raw = blob(value) if isinstance(value, Mapping) else _value(value)
-        given = {"source": f"input:{name}", "bytes": len(raw.encode("utf-8", "replace"))}
-        blocks.append(data_block(given, neutral(raw, frame.mark), frame.mark))
-    form = (marked(clean(frame.form.asked), frame.mark),) if frame.form.asked else ()
-    return (task_block(text, frame.mark), *blocks, *form)
-
-
-def inputs_meant(text: str) -> list[str]:
-    """The names that `${inputs.NAME}` in a question means."""
-    return [found[1] for found in _MEANT.finditer(text)]
-
-
-def task(frame: Frame, goal: str, inputs: Mapping[str, object]) -> str:
-    """The person's task: goal, inputs, what has to be there at the end, limits."""
-    lines = [neutral(goal.strip() or "Do what the skill says.", frame.mark)]
-    lines += [f"input {name}: {neutral(_value(value), frame.mark)}" for name, value in inputs.items()]
-    if frame.requires:
-        lines.append(f"required results: {', '.join(frame.requires)}")
-    if frame.checks:
-        lines.append(f"checks: {', '.join(frame.checks)}")
-    if frame.limits:
-        lines.append(f"limits: {frame.limits}")
-    return task_block("\n".join(lines), frame.mark)
-
-
 def limits_text(budget: Mapping[str, Any]) -> str:
     """The limits as people read them: `20 turns, 40 calls, $0.50, 15 min`."""
     found = [f"{budget[key]} {key}" for key in ("turns", "calls") if key in budget]
@@ -163,10 +141,6 @@ def limits_text(budget: Mapping[str, Any]) -> str:
     if "seconds" in budget:
         found.append(f"{budget['seconds']:g} s")
     return ", ".join(found)
-
-
-def _value(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def task_block(text: str, mark: str) -> str:
@@ -213,18 +187,3 @@ def _lost(name: str, now: Release) -> str:
 def marked(text: str, mark: str) -> str:
     """The harness's own words: every line carries the run's mark."""
     return "\n".join(f"[{mark}] {row}" for row in text.split("\n"))
-
-
-def part(name: str, text: str) -> Part:
-    """How a composed part is recorded."""
-    raw = text.encode()
-    return Part(name, sha256(raw).hexdigest()[:12], len(raw))
-
-
-def parts(blocks: tuple[str, str], first: Iterable[str]) -> tuple[Part, ...]:
-    """The parts of a prompt: the rules, the skill under its own digest, and the first turn's texts."""
-    skill = part("skill", blocks[1])
-    named = [part(name, text) for name, text in zip(("task@1", "state@1"), first, strict=False)]
-    asked = blocks[0] == ASKED
-    rules = (part("asked@1", ASKED),) if asked else (part("policy@1", POLICY), part("protocol@1", PROTOCOL))
-    return (*rules, Part(f"skill@{skill.sha}", skill.sha, skill.bytes), *named)

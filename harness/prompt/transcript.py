@@ -13,10 +13,11 @@ from dataclasses import replace
 from typing import Any
 
 from harness.events.state import Operation, State
-from harness.models import Ended, Offer, Prompt, Replied, Result, Results, Said, Turn
+from harness.models import Ended, Offer, Part, Prompt, Replied, Result, Results, Said, Turn
 from harness.models.body import Growing, turn_bytes
 from harness.prompt.compile import RECENT, Compiled, Past, Story, View, compiled, own_words
 from harness.prompt.observation import error_class, neutral, output
+from harness.prompt.opening import flat, opening, parts, system_parts
 from harness.prompt.results import Call, answers, said
 from harness.prompt.texts import (
     CONTINUE,
@@ -25,8 +26,6 @@ from harness.prompt.texts import (
     Release,
     changes,
     marked,
-    opening,
-    parts,
     system,
     task_block,
 )
@@ -51,12 +50,14 @@ class Transcript:
         self.frame, self.release, self.blob, self.fresh = frame, release, blob, fresh
         self.turns: list[Turn] = []
         self.earlier: list[Replied] = []
-        self._opening: tuple[str, ...] = ()
+        self._opening: Compiled | None = None
+        self._first_parts: tuple[Part, ...] = ()
         self._said: list[tuple[Any, int]] = []
         self._judged: Mapping[str, Any] | None = None
         self._past: list[Past] = []
         self._own: deque[tuple[int, str]] = deque(maxlen=RECENT)
         self._system = system(frame)
+        self._rules = system_parts(self._system)
         self._body = Growing(self._system, frame.verbs)
         self._told: Release | None = None
         self._calls: tuple[Call, ...] = ()
@@ -97,8 +98,6 @@ class Transcript:
         pending = self._pending(state, release)
         self._composed = (state.seq, release, pending)
         turns = (*self.turns, pending) if pending is not None else tuple(self.turns)
-        first = turns[0].texts if isinstance(turns[0], Said) else ()
-        first = (first[0], "\n".join(first[1:])) if self._opening else first
         made = Prompt(
             system=self._system,
             turns=turns,
@@ -113,7 +112,7 @@ class Transcript:
             schema=self.frame.form.schema,
             max_tokens=self.frame.max_tokens,
             mark=self.frame.mark,
-            parts=parts(self._system, first),
+            parts=(*self._rules, *self._first_parts),
             spoken=SPOKEN if self.frame.verbs else "",
         )
         size, digest = self._body.measured(self.turns, pending)
@@ -155,7 +154,7 @@ class Transcript:
         self._ended.update(self._closed(state))
         self.earlier += [turn for turn in self.turns if isinstance(turn, Replied)]
         self.turns, self._body, self._composed = [], Growing(self._system, self.frame.verbs), None
-        self._opening, self._told = first.texts, self.release(state)
+        self._opening, self._told = first, self.release(state)
         self._calls, self._verify, self._paused = (), None, False
         self._notes, self._words = [], []
 
@@ -212,13 +211,15 @@ class Transcript:
         return None
 
     def _first(self, state: State, release: Release) -> tuple[str, ...]:
-        if self._opening:
-            return (*self._opening, *self._news(release), *self._blocks())
+        if self._opening is not None:
+            self._first_parts = self._opening.parts
+            return (*self._opening.texts, *self._news(release), *self._blocks())
         start = state.start
         goal = said(start.get("goal") or "", self.blob)
         notes = [marked(neutral(note, self.frame.mark), self.frame.mark) for note in self._notes]
-        texts = opening(self.frame, goal, start.get("inputs") or {}, release, self.blob)
-        return (*texts, *notes, *self._blocks())
+        named = opening(self.frame, goal, start.get("inputs") or {}, release, self.blob)
+        self._first_parts = parts(named)
+        return (*flat(named), *notes, *self._blocks())
 
     def _answer(self, state: State, release: Release) -> Turn:
         """Results first, in call order; what is now callable and the notes in the last one; then a person's words."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,7 +40,7 @@ class Order:
     `source` is user for typed words, input for a text from a file or a pipe, model for a goal a model wrote.
     `flags` are the person's words of `--allow` and `--deny`. `parent` links a child to its parent: {"run", "op",
     "depth"}. `digests` pin the skill and its tools. `question` is what a run of one reply keeps of its question; its
-    inputs may be long.
+    inputs may be long. `project` and `context` are what its model is given beside the task.
     """
 
     name: str
@@ -55,6 +55,8 @@ class Order:
     digests: Mapping[str, Any] = field(default_factory=dict)
     path: str = ""
     question: Mapping[str, Any] | None = None
+    project: Mapping[str, Any] | None = None
+    context: Sequence[Mapping[str, Any]] = ()
 
 
 def letters(count: int) -> str:
@@ -137,6 +139,10 @@ def _start_data(run: Run, order: Order) -> dict[str, Any]:
     if order.parent is not None:
         data["parent"] = dict(order.parent)
     data |= {"budget": dict(order.budget), "digests": dict(order.digests)}
+    if order.project is not None:
+        data["project"] = {**order.project, "text": run.log.fit(order.project["text"], INLINE)}
+    if order.context:
+        data["context"] = [dict(file) for file in order.context]
     ref = order.model
     model = _model_data(ref) if ref is not None else {"ref": "", "source": ""}
     data["model"] = model | {"mark": letters(6)}

@@ -25,6 +25,7 @@ from harness.runs import asking
 from harness.runs.begin import Order, begin, letters, pins, reopen
 from harness.runs.composing import transcript_of
 from harness.runs.flags import Options
+from harness.runs.given import guide
 from harness.runs.kit import file_pin, pipeline_kit, skill_kit, skill_places, tool_pins
 from harness.runs.lost import damage_of, lineage
 from harness.runs.owning import due_at
@@ -139,6 +140,7 @@ class Family:
         order = Order(
             worker.name, goal, values, limits, parent.rules, ref, _link(parent, op),
             "model", {}, pins(tool_pins(kit.tools), resolved), str(worker.file),
+            project=guide(self.world, parent.project, worker),
         )  # fmt: skip
         run = self._open(parent, folder, kit, order, known)
         places = tuple(skill_places(self.catalog, worker))

@@ -18,6 +18,7 @@ from harness.loop.run import Run, Toolset, values_of
 from harness.models import Offer, Prompt
 from harness.prompt import Frame, Release, Transcript
 from harness.prompt.texts import limits_text
+from harness.runs.given import context_of, project_of
 from harness.runs.kit import skill_kit
 from harness.runs.speaker import usable
 from harness.skills import Resolved, Skill
@@ -54,6 +55,7 @@ def compose(source: Source) -> Transcript:
         files=_other_files(resolved.skill.folder), catalogue=catalogue, requires=kit.requires,
         checks=tuple(words[0] for words in kit.verify), limits=limits_text(start.get("budget") or {}),
         mark=start["model"]["mark"], can_ask=True, workers=frozenset(kit.workers),
+        project=project_of(start, source.text((start.get("project") or {}).get("text", ""))), context=context_of(start),
     )  # fmt: skip
     return Transcript(frame, partial(_release, kit), source.text, partial(_fresh, kit))
 

@@ -19,8 +19,8 @@ class Options:
 
     `model` is (string, which flag or variable said it) or None; `wishes` are what the settings say of models. `source`
     says whose the goal or message is: `user` for typed words, `input` for a text from a file or a pipe. `now` resumes
-    before a run's time, `moved` one whose folder came from another host. `sets` are STAGE.PARAM=VALUE. `by` is user, or
-    agent for its commands.
+    before a run's time, `moved` one whose folder came from another host. `sets` are STAGE.PARAM=VALUE, `context` files
+    that the model is pointed to. `by` is user, or agent for its commands.
     """
 
     model: tuple[str, str] | None = None
@@ -32,6 +32,7 @@ class Options:
     now: bool = False
     moved: bool = False
     sets: tuple[str, ...] = ()
+    context: tuple[str, ...] = ()
     by: str = "user"
     wishes: Wishes = field(default_factory=Wishes)
 

@@ -34,6 +34,7 @@ from harness.runs.children import Family
 from harness.runs.composing import transcript_of
 from harness.runs.facts import moved_head
 from harness.runs.flags import Options, rules_of
+from harness.runs.given import guide, pointed_to
 from harness.runs.kit import (
     file_pin,
     file_places,
@@ -79,6 +80,7 @@ def start_skill(
     order = Order(
         skill.name, goal, values, budget, rules, ref, source=options.source, flags=options.kept(),
         digests=pins(tool_pins(kit.tools), resolved), path=str(skill.file),
+        project=guide(world, catalog.project, skill), context=pointed_to(world, catalog.project, options.context),
     )  # fmt: skip
     confine(world, catalog.project, skill.inputs, values, kit, skill)
     run = begin(world, catalog.project, kit, order)
