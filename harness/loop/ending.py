@@ -92,3 +92,10 @@ def unknown_hint(run: Run, op: Operation) -> str:
     why = str((op.result or {}).get("why") or "")
     what = f"operation {op.n} ({op.tool}) may have had its effect{f': {why}' if why else ''}"
     return f"{what}; look at {folder if op.attempt > 1 else folder / '1'}"
+
+
+def close(run: Run) -> None:
+    """Let go of the journal, and end what the model holds."""
+    run.log.close()
+    if run.model is not None:
+        run.model.close()

@@ -23,7 +23,7 @@ from harness.models.retry import STANDS_IN_FOR, wait_s
 from harness.policy.budget import limit
 from harness.prompt import prefix_digest
 from harness.prompt.brief import Moment, brief
-from harness.prompt.texts import part
+from harness.prompt.opening import part
 
 POLL = 0.05
 CALLERS = ("none", "agent")

@@ -213,12 +213,6 @@ class Run:
             apply(state, event)
         self.transcript, self.model = transcript, model
 
-    def close(self) -> None:
-        """Let go of the journal, and end what the model holds."""
-        self.log.close()
-        if self.model is not None:
-            self.model.close()
-
     def append(self, kind: str, data: dict[str, Any], op: int | None = None) -> None:
         """Write one event and let the state follow."""
         self._take(self.log.append(kind, data, op))

@@ -11,7 +11,7 @@ from harness import pipeline as pipelines
 from harness.errors import BusyError, HarnessError, JournalError, NoModelError
 from harness.events.amend import is_seam
 from harness.events.state import Operation, State
-from harness.loop.ending import spent_of
+from harness.loop.ending import close, spent_of
 from harness.loop.gate import is_question
 from harness.loop.inbox import has_word
 from harness.loop.question import SKIPPED, from_words
@@ -120,7 +120,7 @@ class Family:
             asking.attach(run, self.open_model(ref, None))
             return ended(run, drive(run))
         finally:
-            run.close()
+            close(run)
 
     def _worker(
         self, parent: Run, op: Operation, folder: Path, known: State | None, part: Mapping[str, Any]
@@ -151,7 +151,7 @@ class Family:
             run.attach(transcript_of(run, resolved), model)
             return ended(run, drive(run))
         finally:
-            run.close()
+            close(run)
 
     def _asked(self, role: str) -> ModelRef:
         """Whom a question goes to: who speaks in the run, where a person named it or the role is the same."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from harness import pipeline as pipelines
 from harness.loop import single
+from harness.loop.ending import close
 from harness.loop.run import Run, Stop
 from harness.loop.turn import drive
 from harness.models import ModelRef
@@ -36,4 +37,4 @@ class Session:
 
     def close(self) -> None:
         """Give the run back, and end what its model holds."""
-        self.run.close()
+        close(self.run)
