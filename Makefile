@@ -1,14 +1,15 @@
 # make demo: the main job on the shipped sample incident, without any key.   make test: checks and tests.
 # make torture: the long crash tests, some half an hour.
-# make local: thirty runs by a real small model, which is downloaded once (98 MB); some ten minutes.
+# make test-local: tests with a real small model, which is downloaded once (98 MB).   make local: thirty runs by it.
 # All first make the environment .venv with the exact versions of constraints.txt, and only when these change.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 MADE := $(VENV)/.made
+WEIGHTS := $(VENV)/state/harness/models/smollm2-135m/SmolLM2-135M-Instruct.Q4_1.gguf
 
-.PHONY: demo test check bench torture local clean
+.PHONY: demo test check bench torture test-local local clean
 
 demo: $(MADE)
 	@$(BIN)/harness run oncall-triage what is going wrong -i source=skills/oncall-triage/assets/incident -m none
@@ -30,10 +31,16 @@ torture: $(MADE)
 	@$(BIN)/python tests/mutants.py
 	@HARNESS_TORTURE=1 $(BIN)/python -m pytest -n auto tests/test_runs_kill.py tests/test_runs_strace.py tests/test_runs_machine.py
 
-local: $(MADE)
+test-local: $(WEIGHTS)
+	@LOCAL_WEIGHTS="$(CURDIR)/$(WEIGHTS)" $(BIN)/python -m pytest tests/test_models_real.py
+
+local: $(WEIGHTS)
+	@$(BIN)/python tests/local_seeds.py "local:$(CURDIR)/$(WEIGHTS)" 30
+
+$(WEIGHTS): $(MADE)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[local]'
 	@XDG_STATE_HOME="$(CURDIR)/$(VENV)/state" $(BIN)/harness models add smollm2-135m --yes
-	@XDG_STATE_HOME="$(CURDIR)/$(VENV)/state" $(BIN)/python tests/local_seeds.py local:smollm2-135m 30
+	@touch -c $@
 
 clean:
 	@rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

@@ -16,7 +16,7 @@ from harness.events.state import LABEL
 from tests.local_world import incident
 from tests.loop_world import Ran
 
-ORDER = ["look", "pods", "describe", "query", "level", "report"]
+GOAL = "why is the payments batch late; see table orders or payments"
 
 
 def outside(ran: Ran) -> int:
@@ -31,7 +31,7 @@ def main(model: str, count: int = 30) -> int:
     with tempfile.TemporaryDirectory() as folder:
         project = incident(Path(folder))
         for seed in range(count):
-            ran = project.run(model, "triage", "why is the payments batch late; see table orders or payments")
+            ran = project.run(model, "triage", GOAL)
             stops[ran.stop.name] += 1
             answer = ran.folder / "answer.md"
             labelled = not answer.exists() or answer.read_text().split("\n", 1)[0] == LABEL
