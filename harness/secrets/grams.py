@@ -14,6 +14,7 @@ T = TypeVar("T")
 
 _PLACES = 64
 """How far into a word its rarest bytes are looked for."""
+_CHUNK = 1 << 12
 SIZE = 4
 
 
@@ -31,14 +32,16 @@ class Grams(Generic[T]):
 
     def found(self, raw: bytes) -> Iterator[tuple[int, bytes, T]]:
         """Every occurrence: where it begins, the word, what it stands for. Overlapping ones too."""
-        view = memoryview(raw)[: len(raw) & -SIZE].cast("I")
-        if not self._keys or self._keys.isdisjoint(view):
-            return
-        for n in compress(count(), map(self._keys.__contains__, view)):
-            for at, word, value in self._table[view[n]]:
-                start = n * SIZE - at
-                if start >= 0 and raw.startswith(word, start):
-                    yield start, word, value
+        whole = memoryview(raw)[: len(raw) & -SIZE].cast("I")
+        for base in range(0, len(whole) if self._keys else 0, _CHUNK):
+            view = whole[base : base + _CHUNK]
+            if self._keys.isdisjoint(view):  # most of a text: looked through once
+                continue
+            for n in compress(count(), map(self._keys.__contains__, view)):
+                for at, word, value in self._table[view[n]]:
+                    start = (base + n) * SIZE - at
+                    if start >= 0 and raw.startswith(word, start):
+                        yield start, word, value
 
 
 def _rarest(word: bytes) -> int:

@@ -18,6 +18,7 @@ class Masker:
 
     def __init__(self, values: Mapping[str, str] | None = None) -> None:
         self.longest = 0
+        self._known: set[str] = set()
         self._forms: dict[bytes, str] = {}
         self._grams: Grams[str] = Grams(())
         self._learning = Lock()
@@ -26,14 +27,15 @@ class Masker:
     def learn(self, values: Mapping[str, str]) -> None:
         """Mask these values from now on, too; what is too short for a secret is none."""
         with self._learning:
-            fresh = {
-                form: name for name, value in values.items() if len(value) >= SHORTEST for form in forms(value)
-                if form not in self._forms
-            }  # fmt: skip
-            if fresh:
-                self._forms |= fresh
-                self._grams = Grams(self._forms.items())
-                self.longest = max(map(len, self._forms))
+            fresh = {name: value for name, value in values.items() if value not in self._known}
+            if not fresh:
+                return
+            for name, value in fresh.items():
+                self._known.add(value)
+                for form in forms(value) if len(value) >= SHORTEST else ():
+                    self._forms.setdefault(form, name)
+            self._grams = Grams(self._forms.items())
+            self.longest = max(map(len, self._forms), default=0)
 
     def raw(self, raw: bytes, found: set[str] | None = None, *, net: bool = False) -> bytes:
         """`raw` with every secret masked; the same object where there is none. `found` is given their names.
@@ -83,27 +85,51 @@ def replaced(raw: bytes, spans: Iterable[Span]) -> bytes:
     return b"".join([*parts, raw[at:]])
 
 
+class Pieces:
+    """Bytes that come in pieces, masked: what a secret could still begin in is held back from each piece.
+
+    `found` is given the names of the secrets that were masked.
+    """
+
+    def __init__(self, masker: Masker, found: set[str]) -> None:
+        self._masker, self._found, self._rest = masker, found, b""
+
+    def feed(self, piece: bytes) -> bytes:
+        """Take a piece; what is safe by now."""
+        self._rest += piece
+        return self._taken(len(self._rest) - max(0, self._masker.longest - 1))
+
+    def flush(self) -> bytes:
+        """The rest: nothing follows."""
+        return self._taken(len(self._rest))
+
+    def _taken(self, upto: int) -> bytes:
+        spans = merged(self._masker.spans(self._rest)) if upto > 0 else []
+        upto = min([upto, *(start for start, end, _ in spans if end > upto)])
+        for _ in range(3):  # no letter is divided
+            upto -= upto < len(self._rest) and upto > 0 and self._rest[upto] & 0xC0 == 0x80
+        if upto <= 0:
+            return b""
+        safe, self._rest = self._rest[:upto], self._rest[upto:]
+        before = [span for span in spans if span[1] <= upto]
+        self._found.update(name for _, _, name in before)
+        return replaced(safe, before)
+
+
 class Stream:
-    """A text that comes in pieces, masked: what a secret could still begin in is held back from each piece."""
+    """The same for the texts of a view."""
 
     def __init__(self, masker: Masker, on: Callable[[str], None]) -> None:
-        self._masker, self._on, self._rest = masker, on, b""
+        self._pieces, self._on = Pieces(masker, set()), on
 
     def feed(self, text: str) -> None:
         """Take a piece, and pass on what is safe."""
-        self._rest += text.encode("utf-8", "surrogatepass")
-        self._pass(len(self._rest) - max(0, self._masker.longest - 1))
+        self._pass(self._pieces.feed(text.encode("utf-8", "surrogatepass")))
 
     def flush(self) -> None:
         """The text has ended: pass on all of it."""
-        self._pass(len(self._rest))
+        self._pass(self._pieces.flush())
 
-    def _pass(self, upto: int) -> None:
-        spans = merged(self._masker.spans(self._rest)) if upto > 0 else []
-        upto = min([upto, *(start for start, end, _ in spans if end > upto)])
-        while 0 < upto < len(self._rest) and self._rest[upto] & 0xC0 == 0x80:
-            upto -= 1  # no letter is divided
-        if upto > 0:
-            whole = replaced(self._rest[:upto], [span for span in spans if span[1] <= upto])
-            self._rest = self._rest[upto:]
-            self._on(whole.decode("utf-8", "surrogatepass"))
+    def _pass(self, raw: bytes) -> None:
+        if raw:
+            self._on(raw.decode("utf-8", "surrogatepass"))
