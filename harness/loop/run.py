@@ -20,17 +20,14 @@ from harness.events.line import to_json
 from harness.events.log import INLINE_LARGE, Log
 from harness.events.state import Operation, Receipt, Slot, State
 from harness.executor import Cancel
-from harness.graph import Graph
 from harness.graph.fresh import Ground, Values
 from harness.loop.guard import Guard
+from harness.loop.toolset import Toolset, values_of
 from harness.models import Model
 from harness.policy.decide import Rules
 from harness.prompt import Transcript
-from harness.prompt.form import Form
 from harness.secrets.masker import Masker
 from harness.tools import Tool
-from harness.tools.arguments import parse
-from harness.tools.compare import as_texts
 from harness.tools.discovery import digest
 
 SAME_LOOK = 0.02
@@ -122,38 +119,6 @@ class World:
     context: int = 120_000
     trusted: bool = False
     page_verdict: Callable[[Path], str] = field(default=lambda path: "")
-
-
-@dataclass(frozen=True, slots=True)
-class Toolset:
-    """What a run may call: its closed list, what the names mean, and what waits for what.
-
-    `workers` holds the interface of each skill that may be called; `stand_in` is the pipeline that speaks where there
-    is no model; `verify` the words of each verifier. With a `form` a single reply is wanted, and no call is possible.
-    """
-
-    tools: Mapping[str, Tool]
-    workers: Mapping[str, Tool] = field(default_factory=dict)
-    listed: tuple[str, ...] = ()
-    graph: Graph = field(default_factory=Graph)
-    requires: tuple[str, ...] = ()
-    verify: tuple[tuple[str, ...], ...] = ()
-    stand_in: str | None = None
-    folder: Path | None = None
-    form: Form | None = None
-
-    @property
-    def available(self) -> list[str]:
-        """The listed names that mean something here and are not broken."""
-        return [n for n in self.listed if n in self.workers or (n in self.tools and self.tools[n].broken is None)]
-
-
-def values_of(kit: Toolset, name: str, argv: tuple[str, ...]) -> Values:
-    """A canonical argv as comparable values."""
-    tool = kit.tools.get(name) or kit.workers.get(name)
-    if tool is None:
-        return {"args": argv}
-    return as_texts(tool, parse(tool, argv)[0])
 
 
 class Run:

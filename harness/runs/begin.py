@@ -20,7 +20,8 @@ from harness.events.log import INLINE, INLINE_LARGE, Log, create, open_log
 from harness.executor import has_acted
 from harness.loop import cover, inbox
 from harness.loop.act import is_harmless
-from harness.loop.run import Run, Toolset, World
+from harness.loop.run import Run, World
+from harness.loop.toolset import Toolset
 from harness.models import ModelRef
 from harness.policy.decide import Rules
 from harness.runs.facts import git_state, machine

@@ -14,7 +14,8 @@ from harness.events.log import follow
 from harness.events.state import State
 from harness.graph.fresh import Ground, is_fresh, unmet
 from harness.loop.question import form_of
-from harness.loop.run import Run, Toolset, values_of
+from harness.loop.run import Run
+from harness.loop.toolset import Toolset, values_of
 from harness.models import Offer, Prompt
 from harness.prompt import Frame, Release, Transcript
 from harness.prompt.texts import limits_text
