@@ -16,7 +16,8 @@ from harness.events.io import IO
 from harness.events.line import at_text, lifted, parse, with_data
 from harness.events.log import open_log
 from harness.loop import ending
-from harness.loop.run import Run, Toolset, World
+from harness.loop.run import Run, World
+from harness.loop.toolset import Toolset
 from harness.policy.decide import Rules
 from harness.runs.where import check_place, file_system, refused
 from tests.command import events, harness, home_of, newest

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.guarding import state_folder
+from harness.cli.masking import hide_of
 from harness.cli.options import Globals, globals_of, manual
 from harness.cli.output import print_json
 from harness.cli.place import Place, catalog, place, runs_dir
@@ -77,7 +78,7 @@ def amend(
     folder = find_run(runs_dir(at), name, allow_last=False)
     message, told = _stale(folder, stale) if stale is not None else _receipt(at, folder, receipt or "")
     _refuse_closed_child(folder)
-    send(folder, IO(), {"kind": "amend", "why": why, **message})
+    send(folder, IO(), {"kind": "amend", "why": why, **message}, hide_of(at))
     return _say(said, folder, told)
 
 

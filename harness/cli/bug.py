@@ -6,17 +6,18 @@ import os
 import platform
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 from harness import __version__
 from harness.errors import HarnessError
 
 
-def report(error: Exception, arguments: list[str]) -> HarnessError:
-    """Write the report and return the error that names it; exit code 3."""
-    what = f"bug in harness: {type(error).__name__}: {error}"
+def report(error: Exception, arguments: list[str], hide: Callable[[str], str]) -> HarnessError:
+    """Write the report and return the error that names it; exit code 3. `hide` masks secrets."""
+    what = hide(f"bug in harness: {type(error).__name__}: {error}")
     try:
-        path = written(text(error, arguments))
+        path = written(hide(text(error, arguments)))
     except OSError as failure:
         return HarnessError(what, f"report it; no report could be written: {failure}", code=3)
     return HarnessError(what, "send the report to the maintainers", str(path), code=3)

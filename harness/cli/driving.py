@@ -62,17 +62,22 @@ class Driver:
         world.sinks.append(self._tell)
         world.child_receipts = read_state
         world.cancelled = self._tell_level
-        world.delta, world.history, world.tell = self.view.delta, self.view.history, self.view.notice
+        world.delta, world.history, world.tell = self.view.delta, self.view.history, self.notice
         if self.said.verbose:
-            world.heard = self.view.notice
+            world.heard = self.notice
         world.parallel = int(self.at.config.value("parallel"))
         world.tool_timeout = float(self.at.config.value("tool_timeout"))
         world.allow_fs = tuple(self.at.config.value("runs.allow_fs"))
         world.context = int(self.at.config.value("models.context"))
         world.guard = make_guard(self.at, self.sandbox)
+        self.said.hide = world.guard.masker.text
         world.seals = state_folder() / "logs"
         world.tools_path = tuple(str(p) for p in self.at.config.value("tools.path"))
         return world
+
+    def notice(self, text: str) -> None:
+        """A line beside the events, for whoever looks."""
+        self.view.notice(self.said.hide(text) if self.said.hide else text)
 
     def _tell(self, event: dict[str, Any], line: bytes, run: str, depth: int) -> None:
         if self.said.output == "stream-json" and depth == 0:
@@ -137,7 +142,7 @@ def driven(
         try:
             session = begun(said, driver, begin)
             for text in session_notices(session):
-                driver.view.notice(text)
+                driver.notice(text)
             stop = session.go()
         finally:
             driver.view.close()

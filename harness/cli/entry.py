@@ -89,8 +89,10 @@ def explain(error: Exception, said: Globals, arguments: list[str]) -> int:
     if isinstance(error, OSError) and error.errno in MACHINE:
         return tell(machine_error(error, said), said)
     from harness.cli.bug import report
+    from harness.cli.masking import late
 
-    return tell(report(error, arguments), said, traceback=error if said.verbose > 1 else None)
+    said.hide = said.hide or late()
+    return tell(report(error, arguments, said.hide), said, traceback=error if said.verbose > 1 else None)
 
 
 def machine_error(error: OSError, said: Globals) -> HarnessError:
@@ -104,18 +106,20 @@ def machine_error(error: OSError, said: Globals) -> HarnessError:
 
 
 def tell(error: HarnessError, said: Globals, usage: str | None = None, traceback: Exception | None = None) -> int:
+    hide = said.hide or str
     run = f"run: {said.frame['run']}" if said.frame.get("run") else None
     more = [line for line in (error.where, usage, run) if line]
     lines = [f"error: {error.message}", *(f"  {line}" for line in more)]
-    print("\n".join([*lines, f"  fix: {error.fix}"]), file=sys.stderr)
+    print(hide("\n".join([*lines, f"  fix: {error.fix}"])), file=sys.stderr)
     if traceback is not None:
-        from traceback import print_exception
+        from traceback import format_exception
 
-        print_exception(traceback)
+        print(hide("".join(format_exception(traceback))), end="", file=sys.stderr)
     if said.json:
         import json
 
-        told = {"code": error.exit_code, "message": error.message, "where": error.where, "fix": error.fix}
+        where = error.where and hide(error.where)
+        told = {"code": error.exit_code, "message": hide(error.message), "where": where, "fix": hide(error.fix)}
         print(json.dumps({**said.frame, "code": error.exit_code, "error": told}))
     return error.exit_code
 

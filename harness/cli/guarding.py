@@ -18,6 +18,7 @@ from harness.policy.settings import Settings, load, raised
 from harness.sandbox.facts import Facts, facts
 from harness.sandbox.kernel import set_undumpable
 from harness.sandbox.probe import test_machine
+from harness.secrets import masker
 
 
 def make_guard(at: Place, sandbox: str | None) -> Guard:
@@ -34,7 +35,10 @@ def guard_for(at: Place, sandbox: str | None, here: Facts) -> Guard:
     wanted = [level for level in levels if _is_wanted(level, settings)]
     with tempfile.TemporaryDirectory(prefix="harness-") as scratch:
         machine = test_machine(here, Path(scratch).resolve(), wanted)
-    guard = Guard(settings, machine, here, _fence(at), environ=dict(os.environ), hidden=_hidden(at))
+    guard = Guard(
+        settings, machine, here, _fence(at), environ=dict(os.environ), hidden=_hidden(at),
+        masker=masker(settings, os.environ, at.project.resolve()),
+    )  # fmt: skip
     if settings.floor != "none" and not any(machine.gives(level) for level in LEVELS[LEVELS.index(settings.floor) :]):
         what = f"this machine does not give the confinement {settings.floor} ({guard.reason(settings.floor)})"
         raise DeniedError(what, "lower `sandbox.require` in your own policy.yaml, or mend the cause")

@@ -21,7 +21,8 @@ class Globals:
     """What the global options said, wherever they stood; the later one won.
 
     `output` is None where nothing was said; `glyphs` comes from the settings alone. `frame` is what the object of a
-    failed command holds beside the error, and names the run that was open.
+    failed command holds beside the error, and names the run that was open. `hide` masks secrets in a text, once it is
+    known which there are.
     """
 
     folder: str | None = None
@@ -33,6 +34,7 @@ class Globals:
     output: str | None = None
     glyphs: str = "auto"
     frame: dict[str, Any] = field(default_factory=dict)
+    hide: Callable[[str], str] | None = None
 
     @property
     def json(self) -> bool:

@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
+from harness.cli.masking import hide_of
 from harness.cli.options import Globals, globals_of, manual
 from harness.cli.output import flags
-from harness.cli.place import place, runs_dir
+from harness.cli.place import Place, place, runs_dir
 from harness.cli.word import Resume, RunName, refuse_for_agent, said_words
 from harness.errors import HarnessError, JournalError, near_text
 from harness.events.io import IO
@@ -52,10 +53,10 @@ def settle(
     except HarnessError as error:
         if not isinstance(error, JournalError) and not _has_folder(folder, words):
             raise
-        return _for_a_fork(said, folder, words, message, error)
+        return _for_a_fork(said, at, folder, words, message, error)
     if not current(flags(said)).can_ask:
         refuse_for_agent(target.folder)
-    put(target, IO(), message)
+    put(target, IO(), message, hide_of(at))
     return said_words(said, at, [(target, f"settled as {word}:")], resume)
 
 
@@ -66,7 +67,7 @@ def _has_folder(folder: Path, words: list[str]) -> bool:
 
 
 def _for_a_fork(
-    said: Globals, folder: Path, words: list[str], message: dict[str, str], error: HarnessError
+    said: Globals, at: Place, folder: Path, words: list[str], message: dict[str, str], error: HarnessError
 ) -> int:  # fmt: skip
     """A run of which lines are lost takes no word any more; whoever forks it, or the run above it, reads this one.
 
@@ -83,7 +84,7 @@ def _for_a_fork(
     if len(words) < 2 or not number.isdecimal() or int(number) not in numbers:
         known = " ".join(map(str, numbers)) or "none"
         raise HarnessError(damage, f"name an operation that began: {known}")
-    send(folder, IO(), {**message, "op": int(number)})
+    send(folder, IO(), {**message, "op": int(number)}, hide_of(at))
     if not said.quiet:
         print(f"settled as {message['word']}: #{number}; go on: harness fork {line[-1].name}", file=sys.stderr)
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from harness.cli.masking import masker_of
 from harness.cli.options import Globals
 from harness.cli.output import flags, print_json
 from harness.cli.place import Place, catalog
@@ -18,7 +19,7 @@ from harness.view.prompt import prompt_text, what_differs
 
 def print_prompt(said: Globals, at: Place, folder: Path, number: str) -> int:
     """Model call N as it was composed, on stdout; on stderr what it was, and whether it is still the same bytes."""
-    found = list(requests(folder, catalog(at)))
+    found = list(requests(folder, catalog(at), masker_of(at).text))
     if not (number.isascii() and number.isdigit() and 1 <= int(number[:9]) <= len(found)):
         raise HarnessError(f"{folder.name} has no model call {number}", f"give a number from 1 to {len(found)}")
     request = found[int(number) - 1]
@@ -57,7 +58,7 @@ def write_script(at: Place, folder: Path, file: str) -> None:
     from harness.runs.record import script_of
 
     try:
-        IO().put(Path(file).resolve(), script_of(folder, catalog(at)).encode())
+        IO().put(Path(file).resolve(), script_of(folder, catalog(at), masker_of(at).text).encode())
     except HarnessError as error:
         print(f"warning: nothing was recorded: {error.message}", file=sys.stderr)
     except OSError as error:
@@ -68,5 +69,5 @@ def print_script(at: Place, folder: Path) -> int:
     """The replies of a run as a script."""
     from harness.runs.record import script_of
 
-    print(script_of(folder, catalog(at)), end="")
+    print(script_of(folder, catalog(at), masker_of(at).text), end="")
     return 0

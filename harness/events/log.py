@@ -14,6 +14,7 @@ from harness.errors import JournalError
 from harness.events import line as lines
 from harness.events import lock
 from harness.events.clock import Clock, Hand
+from harness.events.hiding import Hide, as_they_are
 from harness.events.io import IO
 from harness.events.scan import Scan, good_events, never_started, proves, scan
 
@@ -29,6 +30,7 @@ class Log:
     """An open journal. `folder` is the run's; only the holder of the lock has one of these.
 
     `events` are those found when it was opened, `lost` the seconds its last owner lived on after the last of them.
+    `hide` masks the secrets of what becomes a blob; `found` collects the names of those that were in it.
     After any failed write or sync the log is `broken`: it appends no more, and the run is resumable as it lies on the
     disk.
     """
@@ -36,6 +38,8 @@ class Log:
     def __init__(self, folder: Path, io: IO, clock: Clock, lock_fd: int) -> None:
         self.folder, self.io, self.clock = folder, io, clock
         self.sinks: list[Sink] = []
+        self.hide: Hide = as_they_are
+        self.found: set[str] = set()
         self.broken = False
         self._lock_fd, self._fd, self._good = lock_fd, -1, 0
         self._sum = hashlib.sha256()
@@ -135,15 +139,23 @@ class Log:
             return False
 
     def fit(self, value: str | bytes, limit: int = INLINE) -> str | dict[str, Any]:
-        """The text itself, or a reference to a blob when it is longer than `limit` bytes or no UTF-8."""
+        """The text itself, or a reference to a blob when it is longer than `limit` bytes or no UTF-8; masked."""
         raw = lines.whole(value).encode() if isinstance(value, str) else value
+        return self.fit_masked(self.hide(raw, self.found), limit)
+
+    def fit_masked(self, raw: bytes, limit: int) -> str | dict[str, Any]:
+        """The same for bytes that were masked."""
         if len(raw) <= limit:
             with contextlib.suppress(UnicodeDecodeError):
                 return raw.decode()
-        return self.blob(raw)
+        return self.keep(raw)
 
     def blob(self, raw: bytes) -> dict[str, Any]:
         """Keep bytes outside the journal, before the event that names them is appended."""
+        return self.keep(self.hide(raw, self.found))
+
+    def keep(self, raw: bytes) -> dict[str, Any]:
+        """The same for bytes that were masked."""
         name = hashlib.sha256(raw).hexdigest()
         folder = self.folder / "blobs"
         with self._mutex, self.guarded("a blob cannot be written"):

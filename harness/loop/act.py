@@ -17,6 +17,7 @@ from harness.executor import run as execute
 from harness.loop import threads
 from harness.loop.confine import Aftermath, confined, is_direct, level_now, seconds_of, variables
 from harness.loop.gate import is_question
+from harness.loop.leaks import Leak, covered
 from harness.loop.result import child_data, end_data
 from harness.loop.run import ChildEnd, Run
 from harness.policy.budget import share
@@ -35,6 +36,7 @@ class Ended:
     op: Operation
     outcome: Outcome | None = None
     left: Aftermath = field(default_factory=Aftermath)
+    leaks: tuple[Leak, ...] = ()
     child: ChildEnd | None = None
     broken: BaseException | None = None
 
@@ -114,6 +116,7 @@ class Crew:
         if ended.child is not None:
             self._record_child(op, ended.child)
         elif ended.outcome is not None:
+            self.run.report(ended.leaks, op.n)
             self._record(op, ended.outcome, ended.left)
         return op
 
@@ -201,7 +204,9 @@ class Crew:
                 else:
                     outcome = run_shim(cage.job, attempt, io, cancel, *hooks)
                     cut(attempt.folder, io, cage.job.limits)
-                return Ended(op, outcome, cage.after())
+                left = cage.after()
+            outcome, leaks = covered(run, outcome, run.folder / "ops" / str(op.n) / str(op.attempt))
+            return Ended(op, outcome, left, leaks)
         except (OSError, HarnessError) as error:
             return Ended(op, not_started(f"cannot start {tool.name}: {error}"))
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from harness.loop import cover
 from harness.loop.result import result_digest
 from harness.loop.run import Run
 
@@ -38,11 +39,12 @@ def _slots(message: dict[str, Any]) -> list[list[str]]:
 
 def _receipt(run: Run, given: dict[str, Any]) -> dict[str, Any]:
     """What the receipt says: of which call, the text, and the digest that freshness compares."""
-    text, tool = str(given["out"]), run.toolset.tools.get(str(given["tool"]))
+    text, tool = cover.text(run, str(given["out"])), run.toolset.tools.get(str(given["tool"]))
     argv = given.get("argv")
     value: dict[str, Any] = {"tool": str(given["tool"])}
     if given.get("stage"):
         value["stage"] = str(given["stage"])
-    value["argv"] = run.fit_argv([str(word) for word in argv]) if isinstance(argv, list) else None
+    words = cover.words(run, value["tool"], [str(word) for word in argv]) if isinstance(argv, list) else None
+    value["argv"] = run.fit_argv(words) if words is not None else None
     value |= {"out": run.log.fit(text), "result": result_digest(0, text.encode("utf-8", "replace"), ())}
     return value | ({"ttl": tool.ttl} if tool is not None and tool.ttl is not None else {})

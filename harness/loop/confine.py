@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from harness.errors import DeniedError, HarnessError
 from harness.events.io import IO
+from harness.events.log import first_data
 from harness.events.state import Operation
 from harness.executor import Job
 from harness.executor.limits import wrapped
@@ -29,6 +30,7 @@ from harness.sandbox.start import hooks
 from harness.secrets import Secret, passed, placed
 from harness.tools import Tool
 
+MOST_FORKS = 100
 DIRECT_SECONDS = 60.0
 UNSAID_SECONDS = 60.0
 TEST_SECONDS = 1800.0
@@ -172,10 +174,26 @@ def cage_of(
     return Cage(
         level=level, workspace=workspace, scratch=run.folder / "ops" / str(op.n) / str(op.attempt) / "work",
         writable=tests or op.effect in WRITES, protect=found.protect, hide=(*found.hide, *guard.hidden),
-        read=tuple(p.resolve() for p in (tool.path.parent, *skill, *run.family(), *named, *bridge)),
+        read=tuple(p.resolve() for p in (tool.path.parent, *skill, *family(run), *named, *bridge)),
         network="loopback" if tests and network == "off" else network, proxy=proxy.path if proxy is not None else None,
         limits=limits_of(tool, guard.settings),
     )  # fmt: skip
+
+
+def family(run: Run) -> list[Path]:
+    """The folders that hold what this run's operations brought: its own and those of the runs it began."""
+    children = [run.folder.parent / op.child for op in run.state.ops.values() if op.child]
+    return [run.folder, *(folder for folder in (*children, *_sources(run)) if folder.is_dir())]
+
+
+def _sources(run: Run) -> list[Path]:
+    """The runs that this one was forked from, newest first: files that were made there are still meant."""
+    found: list[Path] = []
+    fork = run.state.start.get("fork")
+    while fork is not None and len(found) < MOST_FORKS:
+        found.append(run.folder.parent / str(fork["run"]))
+        fork = (first_data(found[-1]) or {}).get("fork")
+    return found
 
 
 def _is_fenced(cage: Cage) -> bool:

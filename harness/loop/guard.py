@@ -15,6 +15,7 @@ from harness.sandbox import Machine
 from harness.sandbox.choose import Call, Choice, Refusal, level_for, strongest, summary
 from harness.sandbox.facts import Facts
 from harness.secrets import Released, released, store
+from harness.secrets.masker import Masker
 from harness.tools import Tool
 
 
@@ -23,7 +24,7 @@ class Guard:
     """What the person's settings and this machine come to, for a run and its children.
 
     `least` is what `--sandbox` asks for. `readable` are files and folders that the person named as inputs. `hidden`
-    are folders that no tool reads: other runs, settings, secrets.
+    are folders that no tool reads: other runs, settings, secrets. `masker` knows what must show nowhere.
     """
 
     settings: Settings
@@ -35,6 +36,7 @@ class Guard:
     environ: Mapping[str, str] = field(default_factory=dict)
     hidden: tuple[Path, ...] = ()
     readable: tuple[Path, ...] = ()
+    masker: Masker = field(default_factory=Masker)
 
     def best(self) -> Level:
         """The strongest level that calls get here."""
@@ -67,7 +69,9 @@ class Guard:
     def released(self, tool: Tool) -> Released:
         """The secrets of a tool. One that is there and may not be used is a problem of the call, not of the run."""
         try:
-            return released(tool, self.settings, self.environ, self.fence.workspace)
+            found = released(tool, self.settings, self.environ, self.fence.workspace)
+            self.masker.learn({name: value.reveal() for name, value in found.values.items()})
+            return found
         except HarnessError as error:
             return Released(problems=(f"{tool.name}: {error.where or ''} {error.message}; {error.fix}",))
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from harness.events.attempts import is_unknown
 from harness.events.state import Operation
+from harness.loop import cover
 from harness.loop.amend import amend
 from harness.loop.gate import DIGEST_SHOWN, person_decides
 from harness.loop.result import artifacts_there, result_digest
@@ -159,7 +160,7 @@ def _settlement(run: Run, message: dict[str, Any], n: int, name: str) -> None:
     outcome, error_class = SETTLED[word]
     data: dict[str, Any] = {"try": op.attempt, "outcome": outcome, "exit": 0 if word == "happened" else None}
     data |= {"class": error_class} if error_class else {}
-    out = str(message.get("output") or "").encode()
+    out = cover.text(run, str(message.get("output") or "")).encode()
     data |= {"by": "person", "ms": 0, "out": run.log.fit(out), "result": ""}
     tool = run.toolset.tools.get(op.tool)
     if word == "happened":

@@ -91,11 +91,14 @@ def perform(run: Run, op: Operation) -> dict[str, Any]:
     except OSError as error:
         why = f"{path}: {error.strerror or 'cannot be read'}"
         return {"outcome": "failed", "exit": 66, "class": "INVALID_INPUT", "ms": 0, "out": "", "result": "", "why": why}
-    shown = select(raw, op.arguments.get("lines"))
+    names: set[str] = set()
+    told = run.masker.raw(raw, names, net=True)
+    run.report(((name, "read") for name in names), op.n)
+    shown = select(told, op.arguments.get("lines"))
     data: dict[str, Any] = {"outcome": "done", "exit": 0, "class": "OK", "ms": 0, "out": run.log.fit(shown)}
     if dropped:
         data["dropped"] = dropped
-    return data | {"result": result_digest(0, raw, ())} | _artifact(run, where, raw)
+    return data | {"result": result_digest(0, told, ())} | _artifact(run, where, raw)
 
 
 def _artifact(run: Run, where: Target, raw: bytes) -> dict[str, Any]:

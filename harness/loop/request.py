@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from harness.events.fold import UNSETTLED
-from harness.events.line import at_text, to_json
+from harness.events.line import at_text, to_json, whole
 from harness.events.log import INLINE, INLINE_LARGE
-from harness.loop import threads
+from harness.loop import cover, threads
 from harness.loop.act import Crew
 from harness.loop.context import compose, second_try
 from harness.loop.ending import end, park
@@ -24,6 +24,7 @@ from harness.policy.budget import limit
 from harness.prompt import prefix_digest
 from harness.prompt.brief import Moment, brief
 from harness.prompt.opening import part
+from harness.secrets.masker import Stream
 
 POLL = 0.05
 CALLERS = ("none", "agent")
@@ -115,10 +116,12 @@ def _call(run: Run, prompt: Prompt) -> Reply | Failure:
     """Call the model in a thread, so that an interruption, or the end of the run's time, drops the request at once."""
     model, done = run.model, queue.Queue[Reply | Failure | BaseException]()
     assert model is not None
+    shown = Stream(run.masker, run.world.delta)
 
     def work() -> None:
         try:
-            done.put(model(prompt, on=run.world.delta, cancel=run.world.cancel))
+            done.put(model(prompt, on=shown.feed, cancel=run.world.cancel))
+            shown.flush()
         except BaseException as error:  # noqa: BLE001 - raised again in the loop's own thread
             done.put(error)
 
@@ -183,10 +186,12 @@ def _calls(run: Run, reply: Reply) -> list[dict[str, Any]]:
 
 def _call_data(run: Run, call: Call, n: int, inline: int) -> dict[str, Any]:
     """One call; an argument too long for the line is kept outside it, so that the call itself can still be read."""
-    arguments = {name: _long(run, value, inline) for name, value in call.arguments.items()}
-    data: dict[str, Any] = {"op": n, "id": call.id, "verb": call.verb, "arguments": arguments}
+    given = cover.arguments(run, call.verb, call.arguments)
+    arguments = {name: _long(run, value, inline) for name, value in given.items()}
+    data: dict[str, Any] = {"op": n, "id": cover.text(run, call.id), "verb": cover.text(run, call.verb)}
+    data["arguments"] = arguments
     if call.error or (run.toolset.form is not None and call.verb != "finish"):
-        data["error"] = call.error or "no call is possible here: answer in words"
+        data["error"] = cover.text(run, call.error or "no call is possible here: answer in words")
     if call.implicit:
         data["implicit"] = True
     return data
@@ -194,14 +199,15 @@ def _call_data(run: Run, call: Call, n: int, inline: int) -> dict[str, Any]:
 
 def _long(run: Run, value: Any, inline: int) -> Any:
     if isinstance(value, str):
-        return run.log.fit(value, inline)
+        return run.log.fit_masked(whole(value).encode(), inline)
     raw = to_json(value).encode()
-    return value if len(raw) <= inline else run.log.blob(raw)
+    return value if len(raw) <= inline else run.log.keep(raw)
 
 
 def _large(run: Run, content: Any) -> Any:
+    content = cover.hide_all(run, content)
     raw = to_json(content).encode()
-    return content if len(raw) <= INLINE_LARGE else run.log.blob(raw)
+    return content if len(raw) <= INLINE_LARGE else run.log.keep(raw)
 
 
 def _failed(run: Run, found: Failure, prompt: Prompt) -> Stop | None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,26 +14,28 @@ from typing import Any, Protocol
 from harness.errors import HarnessError
 from harness.events.clock import Clock
 from harness.events.fold import apply
+from harness.events.hiding import hidden, masked_text
 from harness.events.io import IO
 from harness.events.line import to_json
-from harness.events.log import INLINE_LARGE, Log, first_data
+from harness.events.log import INLINE_LARGE, Log
 from harness.events.state import Operation, Receipt, Slot, State
 from harness.executor import Cancel
-from harness.graph import Graph
 from harness.graph.fresh import Ground, Values
 from harness.loop.guard import Guard
+from harness.loop.toolset import Toolset, values_of
 from harness.models import Model
 from harness.policy.decide import Rules
 from harness.prompt import Transcript
-from harness.prompt.form import Form
+from harness.secrets.masker import Masker
 from harness.tools import Tool
-from harness.tools.arguments import parse
-from harness.tools.compare import as_texts
 from harness.tools.discovery import digest
 
-MOST_FORKS = 100
 SAME_LOOK = 0.02
 """Seconds for which what was found on the disk holds."""
+SINKS = {"run.start": "goal", "user.say": "words", "model.reply": "reply", "model.fail": "message", "run.end": "answer"}
+"""A kind of event → what of it a secret was masked in, as reports call it; others by their kind."""
+SAYERS = {"goal": "user", "words": "user", "reply": "model", "message": "model"}
+"""Who said it, where that was no tool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,38 +121,6 @@ class World:
     page_verdict: Callable[[Path], str] = field(default=lambda path: "")
 
 
-@dataclass(frozen=True, slots=True)
-class Toolset:
-    """What a run may call: its closed list, what the names mean, and what waits for what.
-
-    `workers` holds the interface of each skill that may be called; `stand_in` is the pipeline that speaks where there
-    is no model; `verify` the words of each verifier. With a `form` a single reply is wanted, and no call is possible.
-    """
-
-    tools: Mapping[str, Tool]
-    workers: Mapping[str, Tool] = field(default_factory=dict)
-    listed: tuple[str, ...] = ()
-    graph: Graph = field(default_factory=Graph)
-    requires: tuple[str, ...] = ()
-    verify: tuple[tuple[str, ...], ...] = ()
-    stand_in: str | None = None
-    folder: Path | None = None
-    form: Form | None = None
-
-    @property
-    def available(self) -> list[str]:
-        """The listed names that mean something here and are not broken."""
-        return [n for n in self.listed if n in self.workers or (n in self.tools and self.tools[n].broken is None)]
-
-
-def values_of(kit: Toolset, name: str, argv: tuple[str, ...]) -> Values:
-    """A canonical argv as comparable values."""
-    tool = kit.tools.get(name) or kit.workers.get(name)
-    if tool is None:
-        return {"args": argv}
-    return as_texts(tool, parse(tool, argv)[0])
-
-
 class Run:
     """One open run: its journal, the state that follows from it, and what it may call."""
 
@@ -167,6 +137,8 @@ class Run:
         self.barred_above: Callable[[str], bool] = lambda tool: False
         self.happened_above: Callable[[Slot], str | None] = lambda slot: None
         self.stage_needs: Callable[[Operation], tuple[int, ...]] = lambda op: ()
+        self.masker = world.guard.masker if world.guard is not None else Masker()
+        log.hide = self.masker.raw
         self._project = str(project)
         self._seen: dict[str, tuple[tuple[int, int, int], str]] = {}
         self._ground: tuple[tuple[int, int], float, Ground] | None = None
@@ -182,20 +154,6 @@ class Run:
     @property
     def folder(self) -> Path:
         return self.log.folder
-
-    def family(self) -> list[Path]:
-        """The folders that hold what this run's operations brought: its own and those of the runs it began."""
-        children = [self.folder.parent / op.child for op in self.state.ops.values() if op.child]
-        return [self.folder, *(folder for folder in (*children, *self._sources()) if folder.is_dir())]
-
-    def _sources(self) -> list[Path]:
-        """The runs that this one was forked from, newest first: files that were made there are still meant."""
-        found: list[Path] = []
-        fork = self.state.start.get("fork")
-        while fork is not None and len(found) < MOST_FORKS:
-            found.append(self.folder.parent / str(fork["run"]))
-            fork = (first_data(found[-1]) or {}).get("fork")
-        return found
 
     def is_barred(self, tool: str) -> bool:
         """Whether the outcome of a call of this tool stays unknown, in this run or in one above or below it."""
@@ -214,8 +172,20 @@ class Run:
         self.transcript, self.model = transcript, model
 
     def append(self, kind: str, data: dict[str, Any], op: int | None = None) -> None:
-        """Write one event and let the state follow."""
-        self._take(self.log.append(kind, data, op))
+        """Write one event, its secrets masked, and let the state follow. What was masked is reported beside it."""
+        data = hidden(data, self.masker.raw, self.log.found)
+        names, self.log.found = self.log.found, set()
+        if kind == "run.start":  # which is the first of a journal
+            self._take(self.log.append(kind, data, op))
+        self.report(((name, SINKS.get(kind, kind)) for name in names), op)
+        if kind != "run.start":
+            self._take(self.log.append(kind, data, op))
+
+    def report(self, leaks: Iterable[tuple[str, str]], op: int | None = None) -> None:
+        """Say which secrets, by name, were masked in what: (name, sink)."""
+        for name, sink in sorted(set(leaks)):
+            tool = self.state.ops[op].tool if op in self.state.ops else SAYERS.get(sink, "harness")
+            self._take(self.log.append("secret.leak", {"name": name, "tool": tool, "sink": sink}, op))
 
     def _take(self, event: dict[str, Any]) -> None:
         if self.transcript is not None:
@@ -228,6 +198,7 @@ class Run:
 
     def note(self, why: str, text: str) -> None:
         """Add the harness's own words to the next message, once."""
+        text = masked_text(text, self.masker.raw, self.log.found)
         key = why if why == "strikes" else f"{why}:{text}"
         if key not in self.state.noted:
             self.append("note", {"why": why, "text": text})
@@ -283,7 +254,7 @@ class Run:
     def fit_argv(self, argv: Sequence[str]) -> Any:
         """An argv for an event: the list, or a reference where it is long."""
         size = len(to_json(list(argv)).encode())
-        return list(argv) if size <= INLINE_LARGE else self.log.blob("\0".join(argv).encode("utf-8", "replace"))
+        return list(argv) if size <= INLINE_LARGE else self.log.keep("\0".join(argv).encode("utf-8", "replace"))
 
     def args(self, op: Operation) -> list[str]:
         """The words a call was made with, inline or not."""

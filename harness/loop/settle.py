@@ -16,11 +16,13 @@ from harness.executor import Evidence, collect, cut, evidence, kill_attempt
 from harness.loop.act import Crew, is_child
 from harness.loop.batch import due
 from harness.loop.ending import park, unknown_hint
+from harness.loop.leaks import covered, files
 from harness.loop.query import ask
 from harness.loop.result import end_data
 from harness.loop.run import Run, Stop
 from harness.policy.settings import limits_of
 from harness.sandbox import Limits
+from harness.secrets import remove
 
 LOOK_S = 0.2
 
@@ -105,7 +107,9 @@ def _record(run: Run, op: Operation, folder: Path, found: Evidence) -> None:
     elif found.rc is not None:
         kill_attempt(folder, f"{run.name}/{op.n}")
         limits = limits_of(tool, run.world.guard.settings) if run.world.guard is not None else Limits()
-        outcome = collect(folder, limits)
+        remove(folder / "work", run.world.io)
+        outcome, leaks = covered(run, collect(folder, limits), folder)
+        run.report(leaks, op.n)
         run.append("tool.end", end_data(run, op, outcome, by="shim"), op.n)
         cut(folder, run.world.io, limits)
     elif found.started:
@@ -115,6 +119,9 @@ def _record(run: Run, op: Operation, folder: Path, found: Evidence) -> None:
 
 
 def _note(run: Run, op: Operation, outcome: str, why: str = "the harness ended before it did") -> None:
+    folder = folder_of(run, op)
+    remove(folder / "work", run.world.io)
+    run.report(files(run, folder), op.n)
     data: dict[str, Any] = {"try": op.attempt} if op.attempt > 1 else {}
     data |= {"outcome": outcome, "exit": None, "ms": 0, "out": "", "result": "", "why": why}
     run.append("tool.end", data, op.n)

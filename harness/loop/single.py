@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from harness.events.state import Operation
-from harness.loop import inbox
+from harness.loop import cover, inbox
 from harness.loop.act import Crew
 from harness.loop.batch import start_allowed
 from harness.loop.drive import drive_by
@@ -29,6 +29,7 @@ def drive(run: Run, name: str, args: list[str]) -> Stop:
 def _step(run: Run, name: str, args: list[str], crew: Crew) -> Stop | None:
     state = run.state
     if not state.ops:
+        args = cover.words(run, name, args)
         op = Operation(n=1, verb="run", tool=name, arguments={"args": args})
         judge(run, op, call={"tool": name, "args": args})
     ask_people(run)

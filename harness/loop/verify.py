@@ -6,6 +6,7 @@ from typing import Any
 
 from harness.events.state import LABEL, Operation, Receipt
 from harness.graph.fresh import Ground, fresh_receipt, why_missing, why_stale
+from harness.loop import cover
 from harness.loop.act import Crew, Extra
 from harness.loop.gate import judge
 from harness.loop.run import Run
@@ -100,7 +101,7 @@ def _run_verifier(run: Run, crew: Crew, words: tuple[str, ...], answer: str) -> 
 
 def _decided(run: Run, words: tuple[str, ...]) -> Operation:
     """The verifier's operation: one that a killed process decided on and did not start, or a new one."""
-    arguments = {"tool": words[0], "args": list(words[1:])}
+    arguments = {"tool": words[0], "args": cover.words(run, words[0], words[1:])}
     for op in run.state.open_ops.values():
         if op.verb == "verify" and op.arguments == arguments and not op.attempt:
             return op

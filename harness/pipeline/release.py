@@ -8,6 +8,7 @@ from harness.events.attempts import is_unknown
 from harness.events.receipt import argv_of, slot_of
 from harness.events.state import Operation
 from harness.graph.fresh import is_fresh
+from harness.loop import cover
 from harness.loop.gate import build_request, judge, record
 from harness.loop.run import Run
 from harness.pipeline.merge import Conflict
@@ -72,7 +73,8 @@ def due_of(plan: Plan, stage: Stage) -> Due:
         if why is not None:
             return Due(code="SKIPPED", why=why)
         tool = plan.run.toolset.tools.get(stage.run[0].text)
-        return Due(tuple(bound(stage, lookup, tool, given(plan.run, stage.name))))
+        name, *args = bound(stage, lookup, tool, given(plan.run, stage.name))
+        return Due((name, *cover.words(plan.run, name, args)))
     except Conflict as error:
         return Due(code="CONFLICT", why=str(error))
     except ValueError as error:
@@ -150,6 +152,7 @@ def _decide(run: Run, stage: Stage, due: Due) -> None:
 def _refuse(run: Run, stage: Stage, due: Due) -> None:
     """A stage that is not run: recorded as a decision, nothing is spawned."""
     name = stage.run[0].text
-    call = {"stage": stage.name, "tool": name, "args": [word.text for word in stage.run[1:]]}
+    args = cover.words(run, name, [word.text for word in stage.run[1:]])
+    call = {"stage": stage.name, "tool": name, "args": args}
     decision = Decision("deny", due.code, ("pipeline",), (due.why,))
     record(run, run.state.next_op, Request(name, effect="read"), decision, call=call)

@@ -10,7 +10,8 @@ from typing import Any
 from harness.errors import HarnessError, NoModelError
 from harness.events.log import follow
 from harness.loop.question import Question, form_of
-from harness.loop.run import Run, Toolset, World
+from harness.loop.run import Run, World
+from harness.loop.toolset import Toolset
 from harness.models import Model, ModelRef, Opening
 from harness.models.agent import NAME as AGENT
 from harness.models.choice import choose

@@ -18,15 +18,17 @@ from harness.events.amend import is_seam
 from harness.events.line import to_json
 from harness.events.log import INLINE, INLINE_LARGE, Log, create, open_log
 from harness.executor import has_acted
-from harness.loop import inbox
+from harness.loop import cover, inbox
 from harness.loop.act import is_harmless
-from harness.loop.run import Run, Toolset, World
+from harness.loop.run import Run, World
+from harness.loop.toolset import Toolset
 from harness.models import ModelRef
 from harness.policy.decide import Rules
 from harness.runs.facts import git_state, machine
 from harness.runs.owning import refuse_redacted
 from harness.runs.where import check_place
 from harness.skills import Resolved
+from harness.tools import Parameter
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
 PATIENCE, AGENT_PATIENCE = 1.0, 60.0
@@ -35,12 +37,13 @@ PATIENCE, AGENT_PATIENCE = 1.0, 60.0
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a run is asked to do. `name` is the skill's or the pipeline's; `inputs` are checked values.
+    """What a run is asked to do. `name` is the skill's or the pipeline's; `inputs` are checked values of `parameters`.
 
     `source` is user for typed words, input for a text from a file or a pipe, model for a goal a model wrote.
     `flags` are the person's words of `--allow` and `--deny`. `parent` links a child to its parent: {"run", "op",
     "depth"}. `digests` pin the skill and its tools. `question` is what a run of one reply keeps of its question; its
-    inputs may be long. `project` and `context` are what its model is given beside the task.
+    inputs may be long. With `parameters` None the one input is the words of a tool's call, `args`. `project` and
+    `context` are what its model is given beside the task.
     """
 
     name: str
@@ -54,6 +57,7 @@ class Order:
     flags: Mapping[str, Any] = field(default_factory=dict)
     digests: Mapping[str, Any] = field(default_factory=dict)
     path: str = ""
+    parameters: tuple[Parameter, ...] | None = ()
     question: Mapping[str, Any] | None = None
     project: Mapping[str, Any] | None = None
     context: Sequence[Mapping[str, Any]] = ()
@@ -128,7 +132,7 @@ def told(world: World) -> dict[str, Any]:
 
 def _start_data(run: Run, order: Order) -> dict[str, Any]:
     data: dict[str, Any] = {"run": run.name, "skill": order.name, "goal": run.log.fit(order.goal, INLINE)}
-    data["inputs"] = {key: list(v) if isinstance(v, tuple) else v for key, v in order.inputs.items()}
+    data["inputs"] = _inputs(run, order)
     if order.question is not None:
         data["inputs"] = {key: run.log.fit(str(value)) for key, value in order.inputs.items()}
         data["question"] = {k: run.log.fit(v) if k == "system" else v for k, v in order.question.items()}
@@ -154,6 +158,13 @@ def _start_data(run: Run, order: Order) -> dict[str, Any]:
     if order.path:
         data["path"] = order.path
     return data
+
+
+def _inputs(run: Run, order: Order) -> dict[str, Any]:
+    """What the run begins with, masked."""
+    if order.parameters is None:
+        return {"args": cover.words(run, order.name, order.inputs["args"])}
+    return cover.inputs(run, order.inputs, order.parameters)
 
 
 def _model_data(ref: ModelRef) -> dict[str, Any]:

@@ -92,6 +92,7 @@ class Family:
         order = Order(
             tool.name, inputs=values, budget=part, rules=parent.rules, parent=_link(parent, op),
             digests={"skill": file_pin(tool.path), "tools": tool_pins(kit.tools), "policy": ""}, path=str(tool.path),
+            parameters=tool.parameters,
         )  # fmt: skip
         if known is None and take_over(parent, op, folder, order):
             known = read_state(folder)
@@ -139,7 +140,7 @@ class Family:
         refuse_unpriced(ref, limits.get("usd"))
         order = Order(
             worker.name, goal, values, limits, parent.rules, ref, _link(parent, op),
-            "model", {}, pins(tool_pins(kit.tools), resolved), str(worker.file),
+            "model", {}, pins(tool_pins(kit.tools), resolved), str(worker.file), tuple(worker.inputs),
             project=guide(self.world, parent.project, worker),
         )  # fmt: skip
         run = self._open(parent, folder, kit, order, known)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ from harness.events.log import follow
 from harness.events.state import State
 from harness.graph.fresh import Ground, is_fresh, unmet
 from harness.loop.question import form_of
-from harness.loop.run import Run, Toolset, values_of
+from harness.loop.run import Run
+from harness.loop.toolset import Toolset, values_of
 from harness.models import Offer, Prompt
 from harness.prompt import Frame, Release, Transcript
 from harness.prompt.texts import limits_text
@@ -33,26 +34,32 @@ MAX_FILES = 20
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a transcript is composed from: a skill, what may be called, a run's first event, a reader of its values."""
+    """What a transcript is composed from: a skill, what may be called, a run's first event, a reader of its values.
+
+    `hide` masks the secrets of what the files of a project say.
+    """
 
     resolved: Resolved
     kit: Toolset
     start: Mapping[str, Any]
     text: Callable[[object], str]
+    hide: Callable[[str], str] = str
 
 
 def transcript_of(run: Run, resolved: Resolved) -> Transcript:
     """What the model of this run sees, composed from its journal."""
-    return compose(Source(resolved, run.toolset, run.state.start, run.text))
+    return compose(Source(resolved, run.toolset, run.state.start, run.text, run.masker.text))
 
 
 def compose(source: Source) -> Transcript:
     """A transcript that follows a run's events from the first one on."""
     resolved, kit, start = source.resolved, source.kit, source.start
-    catalogue = {name: _offer(resolved, name) for name in kit.available}
+    offers = {name: _offer(resolved, name) for name in kit.available}
+    catalogue = {n: Offer(n, source.hide(o.usage), source.hide(o.text)) for n, o in offers.items()}
     frame = Frame(
-        skill=resolved.skill.name, body=body_of(resolved.skill, start, source.text),
-        files=_other_files(resolved.skill.folder), catalogue=catalogue, requires=kit.requires,
+        skill=resolved.skill.name, body=source.hide(body_of(resolved.skill, start, source.text)),
+        files=tuple((source.hide(name), size) for name, size in _other_files(resolved.skill.folder)),
+        catalogue=catalogue, requires=kit.requires,
         checks=tuple(words[0] for words in kit.verify), limits=limits_text(start.get("budget") or {}),
         mark=start["model"]["mark"], can_ask=True, workers=frozenset(kit.workers),
         project=project_of(start, source.text((start.get("project") or {}).get("text", ""))), context=context_of(start),
@@ -102,10 +109,10 @@ class Request:
         return str(self.fields.get("body", "")) if self.event["kind"] == "model.start" else ""
 
 
-def requests(folder: Path, catalog: Catalog) -> Iterator[Request]:
+def requests(folder: Path, catalog: Catalog, hide: Callable[[str], str] = str) -> Iterator[Request]:
     """Every model call of a run, composed again from its files. Raises HarnessError where its skill cannot be read."""
     events = follow(folder)
-    transcript, state, n = _from_start(folder, catalog, events[0]["data"]), State(), 0
+    transcript, state, n = _from_start(folder, catalog, events[0]["data"], hide), State(), 0
     for event in events:
         is_call = event["kind"] == "model.start" or (event["kind"] == "model.reply" and event["data"].get("provider"))
         prompt = transcript.prompt(state) if is_call else None
@@ -116,10 +123,12 @@ def requests(folder: Path, catalog: Catalog) -> Iterator[Request]:
             yield Request(n, event, dict(state.request), prompt)
 
 
-def _from_start(folder: Path, catalog: Catalog, start: Mapping[str, Any]) -> Transcript:
+def _from_start(
+    folder: Path, catalog: Catalog, start: Mapping[str, Any], hide: Callable[[str], str]
+) -> Transcript:
     if start.get("question"):
         return question_transcript(start, partial(blob_text, folder))
-    return compose(_source(folder, catalog, start))
+    return compose(replace(_source(folder, catalog, start), hide=hide))
 
 
 def _source(folder: Path, catalog: Catalog, start: Mapping[str, Any]) -> Source:

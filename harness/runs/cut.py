@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness.events.hiding import FREE, WORDS
 from harness.events.line import to_json, told, tombstone
 
 VALUES: dict[str, tuple[str, ...]] = {
@@ -18,16 +19,6 @@ VALUES: dict[str, tuple[str, ...]] = {
     "park": ("hint",), "run.end": ("answer", "error"), "context": ("dropped",),
 }  # fmt: skip
 """The values of each kind of event that `--seq` takes out."""
-
-WORDS = frozenset(
-    {"run", "kind", "verb", "verdict", "outcome", "stop", "class", "code", "what", "effect", "repeat", "level", "role"}
-    | {"until", "op", "id", "child", "stage", "verifier", "tool", "skill", "name", "budget", "limit", "usage", "spent"}
-    | {"blob", "digest", "digests", "result", "sha256", "body", "prefix", "parts", "mark", "boot", "confine"}
-)
-"""Words of the format itself, names of files that stay, figures and digests: left as they are."""
-
-FREE = frozenset({"inputs", "arguments", "content", "value"})
-"""Values whose inner keys are nobody's but the person's and the model's."""
 
 CHUNK = 1 << 20
 MIN_NUMBER = 4

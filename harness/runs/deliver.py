@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from harness.errors import HarnessError, JournalError
 from harness.events.attempts import is_unknown
+from harness.events.hiding import Hide, as_they_are, masked
 from harness.events.io import IO
 from harness.events.log import follow
 from harness.events.state import Operation, State
@@ -92,14 +93,14 @@ def one(found: list[Waiting], digest: str = "") -> Waiting:
     raise HarnessError(what, f"name one of them with its own run: {named}")
 
 
-def put(target: Waiting, io: IO, message: dict[str, Any]) -> None:
+def put(target: Waiting, io: IO, message: dict[str, Any], hide: Hide = as_they_are) -> None:
     """Write a message into the inbox of the run that waits; its owner, or the next one, acts on it."""
-    send(target.folder, io, {**message, "op": target.op.n})
+    send(target.folder, io, {**message, "op": target.op.n}, hide)
 
 
-def send(folder: Path, io: IO, message: dict[str, Any]) -> Path:
-    """Write a message into a run's inbox; returns its file. Raises JournalError."""
-    body = {"by": f"user:{me()}", **message}
+def send(folder: Path, io: IO, message: dict[str, Any], hide: Hide = as_they_are) -> Path:
+    """Write a message into a run's inbox, its secrets masked; returns its file. Raises JournalError."""
+    body = {"by": f"user:{me()}", **{key: masked(value, hide, set()) for key, value in message.items()}}
     path = folder / "inbox" / f"{message['kind']}-{secrets.token_hex(8)}.json"
     try:
         io.put(path, json.dumps(body).encode())

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.errors import HarnessError, near_text
-from harness.loop.run import Toolset
+from harness.loop.toolset import Toolset
 from harness.models.choice import Wishes
 from harness.policy.decide import Rules
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.loop.run import Toolset
+from harness.loop.toolset import Toolset
 from harness.skills import Resolved, Skill
 from harness.skills.discovery import Catalog, package_folder
 from harness.skills.worker import as_tool

@@ -10,7 +10,8 @@ from pathlib import Path
 from harness.errors import DeniedError
 from harness.loop.gate import effect_of
 from harness.loop.guard import Guard
-from harness.loop.run import Toolset, World
+from harness.loop.run import World
+from harness.loop.toolset import Toolset
 from harness.policy.settings import narrowed
 from harness.sandbox.choose import Refusal
 from harness.skills import Skill

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +17,22 @@ from harness.prompt.compile import texts_of
 from harness.runs.composing import Request, blob_text, requests
 from harness.skills.discovery import Catalog
 
+Hide = Callable[[str], str]
 COUNTS = ("input", "out", "cached", "written", "written_1h", "thinking")
 UNASKED = ("cancelled", "script_mismatch", "turn", "pipeline")
 """Reasons of failures that no provider gave: whoever replays meets them anew, or not."""
 
 
-def script_of(folder: Path, catalog: Catalog) -> str:
+def script_of(folder: Path, catalog: Catalog, hide: Hide = str) -> str:
     """The script of a run, one reply a line; the journal it is taken from holds no secret value.
 
     Raises HarnessError where no model was asked, or where a reply was taken out of the run.
     """
-    own = list(_replies(folder, catalog))
+    own = list(_replies(folder, catalog, hide))
     if not own:
         raise HarnessError("no model replied in this run", f"harness show {folder.name}")
     lines = ["harness-script: 1", "replies:", *(f"- {_line(reply)}" for reply in own)]
-    workers = list(_workers(folder, catalog))
+    workers = list(_workers(folder, catalog, hide))
     if workers:
         lines.append("skills:")
     for name in dict.fromkeys(name for name, _ in workers):
@@ -44,10 +45,10 @@ def _line(reply: Mapping[str, Any]) -> str:
     return json.dumps(reply, ensure_ascii=True)
 
 
-def _replies(folder: Path, catalog: Catalog) -> Iterator[dict[str, Any]]:
+def _replies(folder: Path, catalog: Catalog, hide: Hide) -> Iterator[dict[str, Any]]:
     """One entry for each request that was answered, be it by a failure."""
     answers = {event["seq"]: event for event in follow(folder) if event["kind"] in ("model.reply", "model.fail")}
-    for request in requests(folder, catalog):
+    for request in requests(folder, catalog, hide):
         event = request.event if not request.sent else _answer(request, answers)
         if event is None:
             continue
@@ -111,7 +112,7 @@ def _failure(data: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"fail": {"reason": reason, "retry_after": 0}}
 
 
-def _workers(folder: Path, catalog: Catalog) -> Iterator[tuple[str, dict[str, Any]]]:
+def _workers(folder: Path, catalog: Catalog, hide: Hide) -> Iterator[tuple[str, dict[str, Any]]]:
     """The replies of the skills that worked for a run, below it too, in the order in which they began."""
     for event in follow(folder):
         child = folder.parent / str(event["data"].get("child", "")) if event["kind"] == "tool.start" else None
@@ -119,5 +120,5 @@ def _workers(folder: Path, catalog: Catalog) -> Iterator[tuple[str, dict[str, An
             continue
         start = follow(child)[0]["data"]
         if Path(start.get("path") or "").name.lower() == "skill.md":
-            yield from ((str(start["skill"]), reply) for reply in _replies(child, catalog))
-        yield from _workers(child, catalog)
+            yield from ((str(start["skill"]), reply) for reply in _replies(child, catalog, hide))
+        yield from _workers(child, catalog, hide)

@@ -79,7 +79,7 @@ def start_skill(
     model = open_for(catalog, ref, skill, goal, values, opening(Path.cwd(), skill, world, options))
     order = Order(
         skill.name, goal, values, budget, rules, ref, source=options.source, flags=options.kept(),
-        digests=pins(tool_pins(kit.tools), resolved), path=str(skill.file),
+        digests=pins(tool_pins(kit.tools), resolved), path=str(skill.file), parameters=tuple(skill.inputs),
         project=guide(world, catalog.project, skill), context=pointed_to(world, catalog.project, options.context),
     )  # fmt: skip
     confine(world, catalog.project, skill.inputs, values, kit, skill)
@@ -117,7 +117,7 @@ def start_pipeline(world: World, catalog: Catalog, path: Path, words: Sequence[s
     digests = {"skill": file_pin(tool.path), "tools": tool_pins(kit.tools), "policy": ""}
     order = Order(
         tool.name, "", values, budget, rules_of(kit, options), asking.named(*(options.model or ("", ""))),
-        flags=options.kept(), digests=digests, path=str(path.resolve()),
+        flags=options.kept(), digests=digests, path=str(path.resolve()), parameters=tool.parameters,
     )  # fmt: skip
     confine(world, catalog.project, tool.parameters, values, kit)
     run = begin(world, catalog.project, kit, order)
@@ -148,7 +148,7 @@ def start_tool(world: World, catalog: Catalog, tool: Tool, words: Sequence[str],
     words = rebased_words(tool, words, catalog.project)
     order = Order(
         tool.name, "", {"args": tuple(words)}, budget, rules_of(kit, options), flags=options.kept(), digests=digests,
-        path=str(tool.path),
+        path=str(tool.path), parameters=None,
     )  # fmt: skip
     confine(world, catalog.project, tool.parameters, parse(tool, words)[0], kit)
     run = begin(world, catalog.project, kit, order)

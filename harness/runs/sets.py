@@ -10,7 +10,8 @@ from typing import Any
 
 from harness.errors import HarnessError, near_text
 from harness.events.amend import INPUTS
-from harness.loop.run import Run, Toolset
+from harness.loop.run import Run
+from harness.loop.toolset import Toolset
 from harness.runs.kit import pipeline_kit
 from harness.runs.narrow import rebased
 from harness.skills.discovery import Catalog

@@ -9,7 +9,8 @@ from pathlib import Path
 from harness.events.io import IO
 from harness.executor import kill_tree
 from harness.loop.ending import end
-from harness.loop.run import Stop, Toolset, World
+from harness.loop.run import Stop, World
+from harness.loop.toolset import Toolset
 from harness.policy.decide import Rules
 from harness.runs.begin import reopen
 from harness.runs.deliver import send

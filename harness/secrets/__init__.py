@@ -1,7 +1,7 @@
 """Secrets by name, and the plain variables a tool is given: who gets which, and how they are handed over at the spawn.
 
 A secret's value is read when a call that was allowed to have it is started, and goes into that process's variables or
-into files of its scratch; never into an argv, a text or a record. Masking what comes back is not done here.
+into files of its scratch; never into an argv, a text or a record. `masker` says what must not show in what comes back.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from harness.events.io import IO
 from harness.policy.files import check_place, config_folder
 from harness.policy.layer import SecretRule, is_provider_key
 from harness.policy.settings import Settings, user_file
+from harness.secrets.masker import Masker
 from harness.tools import EnvVar, Tool
 
 MIN_LENGTH, MAX_BYTES = 8, 64 * 1024
+_KEYS = ("KEY", "TOKEN")
 PREFIX = ".secret-"
 """How the files of secrets in a scratch begin, by which they are found again after a crash."""
 
@@ -100,6 +102,18 @@ def released(tool: Tool, settings: Settings, env: Mapping[str, str], workspace: 
         else:
             values[name] = Secret(value)
     return Released(values, tuple(missing), tuple(ungranted), tuple(problems))
+
+
+def masker(settings: Settings, env: Mapping[str, str], workspace: Path | None = None) -> Masker:
+    """What must show nowhere: the secrets that the policy names, and the keys of model providers.
+
+    A secret that may not be used as one is left out: no tool is given it either.
+    """
+    values = {name: text for name, text in env.items() if is_provider_key(name) and name.upper().endswith(_KEYS)}
+    for name, rule in settings.secrets.items():
+        with suppress(HarnessError):
+            values[name] = _value(name, rule, env, workspace) or ""
+    return Masker(values)
 
 
 def _ungranted(tool: Tool, variable: EnvVar, rule: SecretRule | None, env: Mapping[str, str]) -> str:

@@ -1,0 +1,135 @@
+"""Takes the values of secrets out of whatever is shown or kept: by exact value, in every form, to `[secret:NAME]`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from threading import Lock
+
+from harness.secrets.forms import SHORTEST, forms
+from harness.secrets.grams import Grams
+from harness.secrets.prefixes import looks
+
+Span = tuple[int, int, str]
+"""Where a secret stands: start, end, name."""
+
+
+class Masker:
+    """The values that must not show, by name. It learns more as secrets are read; threads may use it at once."""
+
+    def __init__(self, values: Mapping[str, str] | None = None) -> None:
+        self.longest = 0
+        self._known: set[str] = set()
+        self._forms: dict[bytes, str] = {}
+        self._grams: Grams[str] = Grams(())
+        self._learning = Lock()
+        self.learn(values or {})
+
+    def learn(self, values: Mapping[str, str]) -> None:
+        """Mask these values from now on, too; what is too short for a secret is none."""
+        with self._learning:
+            fresh = {name: value for name, value in values.items() if value not in self._known}
+            if not fresh:
+                return
+            for name, value in fresh.items():
+                self._known.add(value)
+                for form in forms(value) if len(value) >= SHORTEST else ():
+                    self._forms.setdefault(form, name)
+            self._grams = Grams(self._forms.items())
+            self.longest = max(map(len, self._forms), default=0)
+
+    def raw(self, raw: bytes, found: set[str] | None = None, *, net: bool = False) -> bytes:
+        """`raw` with every secret masked; the same object where there is none. `found` is given their names.
+
+        With `net` also what looks like a credential, by the name of its kind.
+        """
+        spans = [*self.spans(raw), *(looks(raw) if net else ())]
+        if not spans:
+            return raw
+        if found is not None:
+            found.update(name for _, _, name in spans)
+        return replaced(raw, merged(spans))
+
+    def text(self, text: str, found: set[str] | None = None, *, net: bool = False) -> str:
+        """The same for a text."""
+        raw = text.encode("utf-8", "surrogatepass")
+        masked = self.raw(raw, found, net=net)
+        return text if masked is raw else masked.decode("utf-8", "surrogatepass")
+
+    def spans(self, raw: bytes) -> list[Span]:
+        """Every occurrence of a form, overlapping ones too."""
+        return [(start, start + len(form), name) for start, form, name in self._grams.found(raw)]
+
+
+def merged(spans: Iterable[Span]) -> list[Span]:
+    """In order, those that overlap as one, by the name of the longest: no part of either is left."""
+    found: list[Span] = []
+    size = 0
+    for start, end, name in sorted(spans, key=lambda span: (span[0], -span[1])):
+        if not found or start >= found[-1][1]:
+            found.append((start, end, name))
+            size = end - start
+            continue
+        first, before, longest = found[-1]
+        if end - start > size:
+            longest, size = name, end - start
+        found[-1] = (first, max(before, end), longest)
+    return found
+
+
+def replaced(raw: bytes, spans: Iterable[Span]) -> bytes:
+    """`raw` with what stands for a secret in place of each span."""
+    parts, at = [], 0
+    for start, end, name in spans:
+        parts += [raw[at:start], f"[secret:{name}]".encode()]
+        at = end
+    return b"".join([*parts, raw[at:]])
+
+
+class Pieces:
+    """Bytes that come in pieces, masked: what a secret could still begin in is held back from each piece.
+
+    `found` is given the names of the secrets that were masked.
+    """
+
+    def __init__(self, masker: Masker, found: set[str]) -> None:
+        self._masker, self._found, self._rest = masker, found, b""
+
+    def feed(self, piece: bytes) -> bytes:
+        """Take a piece; what is safe by now."""
+        self._rest += piece
+        return self._taken(len(self._rest) - max(0, self._masker.longest - 1))
+
+    def flush(self) -> bytes:
+        """The rest: nothing follows."""
+        return self._taken(len(self._rest))
+
+    def _taken(self, upto: int) -> bytes:
+        spans = merged(self._masker.spans(self._rest)) if upto > 0 else []
+        upto = min([upto, *(start for start, end, _ in spans if end > upto)])
+        for _ in range(3):  # no letter is divided
+            upto -= upto < len(self._rest) and upto > 0 and self._rest[upto] & 0xC0 == 0x80
+        if upto <= 0:
+            return b""
+        safe, self._rest = self._rest[:upto], self._rest[upto:]
+        before = [span for span in spans if span[1] <= upto]
+        self._found.update(name for _, _, name in before)
+        return replaced(safe, before)
+
+
+class Stream:
+    """The same for the texts of a view."""
+
+    def __init__(self, masker: Masker, on: Callable[[str], None]) -> None:
+        self._pieces, self._on = Pieces(masker, set()), on
+
+    def feed(self, text: str) -> None:
+        """Take a piece, and pass on what is safe."""
+        self._pass(self._pieces.feed(text.encode("utf-8", "surrogatepass")))
+
+    def flush(self) -> None:
+        """The text has ended: pass on all of it."""
+        self._pass(self._pieces.flush())
+
+    def _pass(self, raw: bytes) -> None:
+        if raw:
+            self._on(raw.decode("utf-8", "surrogatepass"))
