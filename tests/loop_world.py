@@ -220,7 +220,7 @@ class Project:
         try:
             stop = session.go()
         finally:
-            session.run.log.close()
+            session.close()
         return Ran(stop, session.run.folder, self.io.spawned[before:])
 
     def stages(self, name: str, stages: str, head: str = "", place: str = "bin") -> Path:

@@ -39,7 +39,7 @@ def test_loud_tools_long_goals_and_many_tools_stay_inside_the_window(python: str
         assert shown == offered, "the offer stands in the text as in the grammar"
     assert len({tuple(order["json_schema"]["anyOf"][0]["properties"]["tool"]["const"]) for order in asked}) > 1
     parts = [part for event in events(newest(project.path), "model.start") for part in event["data"].get("parts", ())]
-    assert any(part[0] == "brief@1" for part in parts)
+    assert any(part[0] == "brief@2" for part in parts)
 
 
 def test_inputs_are_filled_in_and_values_come_newest_first(python: str, tmp_path: Path) -> None:
@@ -62,6 +62,9 @@ def test_inputs_are_filled_in_and_values_come_newest_first(python: str, tmp_path
             branches[branch["properties"]["tool"]["const"]] = branch["properties"]["args"]["properties"]
     assert branches["first"] == branches["second"] == {}
     assert branches["third"]["count"] == {"enum": ["42", "7"]}
+    last = calls(file)[-2]["asked"]["prompt"].split("<|im_start|>user\n")[1].splitlines()
+    assert "; count: 42, 7" in next(line for line in last if line.startswith("- third: third"))
+    assert last[-2] == "Task: count 7 of them<|im_end|>"
     assert branches["third"]["host"]["enum"][:2] == ["42", "eu-1:80"]
     chosen = [event["data"]["calls"][0]["arguments"] for event in events(newest(project.path), "model.reply")]
     assert chosen[0]["args"] == chosen[1]["args"] == ["--source", "here"]

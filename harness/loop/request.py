@@ -81,7 +81,7 @@ def _with_brief(run: Run, prompt: Prompt) -> Prompt:
     names = tuple(kit.available)
     at = Moment(run.ground(), kit.tools, names, kit.graph, kit.requires, goal, run.name, prompt.turn, run.text)
     made = brief(at)
-    return replace(prompt, brief=made, parts=(*prompt.parts, part("brief@1", made.text)))
+    return replace(prompt, brief=made, parts=(*prompt.parts, part("brief@2", made.text)))
 
 
 def _deadline(run: Run) -> float | None:

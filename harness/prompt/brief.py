@@ -23,7 +23,7 @@ from harness.tools.notation import expected
 
 SYSTEM = "You work through a task one step at a time. Reply with the next step as one JSON object."
 FINISH = "finish"
-GOAL_SHOWN, LINE_SHOWN, ABOUT_SHOWN = 400, 120, 80
+GOAL_SHOWN, LINE_SHOWN, ABOUT_SHOWN, OFFER_SHOWN = 400, 120, 80, 120
 OFFERS_SHOWN, DONE_BYTES = 20, 1800
 """With these a prompt fits into a window of 2,048 tokens; lines of logs come near to a token for two bytes."""
 MOST_VALUES, LONGEST_VALUE = 32, 64
@@ -166,11 +166,11 @@ def _result(at: Moment, op: Operation) -> str:
 
 
 def _prompt(at: Moment, choices: Sequence[Choice]) -> str:
-    """ChatML. Goal and results are cut short; the offer stands last."""
-    lines = [f"Task: {_plain(at.goal, GOAL_SHOWN) or 'Do what the tools are for.'}"]
+    """ChatML. Goal and results are cut short; the task stands last, where a small model still sees it."""
     done = _newest(_done_line(at, op) for op in reversed(_closed(at)))
-    lines += ["Done so far:", *done] if done else []
-    lines += ["Choose one of:", *(f"- {c.tool}: {_about(at, c.tool)}" for c in choices)]
+    lines = ["Done so far:", *done] if done else []
+    lines += ["Choose one of:", *(_offer_line(at, choice) for choice in choices)]
+    lines.append(f"Task: {_plain(at.goal, GOAL_SHOWN) or 'Do what the tools are for.'}")
     said = "\n".join(lines)
     return f"<|im_start|>system\n{SYSTEM}<|im_end|>\n<|im_start|>user\n{said}<|im_end|>\n<|im_start|>assistant\n"
 
@@ -185,6 +185,15 @@ def _newest(lines: Iterable[str]) -> list[str]:
             break
         kept.append(line)
     return kept[::-1]
+
+
+def _offer_line(at: Moment, choice: Choice) -> str:
+    """A choice, what it is for, and the values it may have where these are few."""
+    line = f"- {choice.tool}: {_about(at, choice.tool)}"
+    for blank in choice.blanks:
+        values = f"; {blank.name}: {_plain(', '.join(blank.values), OFFER_SHOWN)}" if blank.values else ""
+        line += values if len(line) + len(values) < OFFER_SHOWN else ""
+    return line
 
 
 def _about(at: Moment, name: str) -> str:
