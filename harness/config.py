@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -226,14 +227,24 @@ def unknown_variables(env: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(f"{name} is set and means nothing here{near.get(name, '')}" for name in odd)
 
 
+def read_regular(path: Path, most: int) -> bytes:
+    """At most `most` + 1 bytes of a regular file; OSError for anything that is none, without waiting for it."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError("it is no regular file")
+        return file.read(most + 1)
+
+
 def read_file(path: Path, layer: Literal["user", "project"], project: Folder) -> dict[str, Setting]:
     """The settings of one file; none where there is no file."""
     try:
-        data = path.read_bytes()
+        data = read_regular(path, MAX_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
-        raise HarnessError(f"cannot read settings: {error.strerror}", "make it a readable file", str(path)) from error
+        why = (error.strerror or str(error)).lower()
+        raise HarnessError(f"cannot read settings: {why}", "make it a readable file", str(path)) from error
     if len(data) > MAX_BYTES:
         raise HarnessError(f"over {MAX_BYTES // 1024} KiB", "keep settings only in it", str(path))
     from harness.documents import YamlError, read_yaml  # many commands find no file to read

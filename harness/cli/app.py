@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -80,7 +81,8 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         for parameter in self.get_params(ctx):
             spare_validation(parameter)
-        return super().parse_args(ctx, args)
+        with usage_of(ctx):
+            return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         said = globals_of(ctx)
@@ -106,7 +108,8 @@ class Group(TyperGroup):
             spare_validation(parameter)
         if self.noun:
             args = with_list(args)
-        rest = super().parse_args(ctx, args)
+        with usage_of(ctx):
+            rest = super().parse_args(ctx, args)
         if not args_left(ctx) and not ctx.resilient_parsing:
             typer.echo(ctx.get_help())
             raise typer.Exit(0)
@@ -133,6 +136,17 @@ class Group(TyperGroup):
             with formatter.section("Commands" if self.noun else panel):
                 formatter.write_dl([(name, row.line) for name, row in rows.items() if row.panel == panel])
         write_parameters(self, ctx, formatter)
+
+
+@contextmanager
+def usage_of(ctx: Any) -> Iterator[None]:
+    """A usage error names the command that it is about: some that the parser raises do not."""
+    try:
+        yield
+    except Exception as error:
+        if getattr(error, "ctx", ctx) is None:
+            error.ctx = ctx  # type: ignore[attr-defined]
+        raise
 
 
 class Verbatim:

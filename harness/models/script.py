@@ -13,6 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from harness.config import read_regular
 from harness.documents import Node, YamlError, read_yaml
 from harness.errors import HarnessError
 from harness.models import Failure, Usage
@@ -21,6 +22,7 @@ from harness.models.fields import Fields
 from harness.models.verbs import VERBS
 
 FOREVER = -1
+MAX_BYTES = 16 << 20
 STOPS = ("refusal", "length", "overflow", "pause")
 
 
@@ -77,7 +79,9 @@ class Script:
 def load_script(path: Path) -> Script:
     """Read a script. Raises HarnessError naming file, line and a fix."""
     try:
-        raw = path.read_bytes()
+        raw = read_regular(path, MAX_BYTES)
+        if len(raw) > MAX_BYTES:
+            raise HarnessError(f"the script is over {MAX_BYTES >> 20} MiB", "make several of it", str(path))
         document = read_yaml(raw.decode("utf-8"))
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
