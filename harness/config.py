@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, Literal
 
 from harness.errors import HarnessError, near_text, nearest
 from harness.tools.notation import parse_duration
+from harness.tools.regular import read_regular
 
 MAX_BYTES = 256 * 1024
 _FUSE = re.compile(r"fuse(blk)?(\.[\w.-]+)?|virtiofs")
@@ -227,15 +227,6 @@ def unknown_variables(env: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(f"{name} is set and means nothing here{near.get(name, '')}" for name in odd)
 
 
-def read_regular(path: Path, most: int) -> bytes:
-    """At most `most` + 1 bytes of a regular file; OSError for anything that is none, without waiting for it."""
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError("it is no regular file")
-        return file.read(most + 1)
-
-
 def read_file(path: Path, layer: Literal["user", "project"], project: Folder) -> dict[str, Setting]:
     """The settings of one file; none where there is no file."""
     try:
@@ -243,8 +234,7 @@ def read_file(path: Path, layer: Literal["user", "project"], project: Folder) ->
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise HarnessError(f"cannot read settings: {why}", "make it a readable file", str(path)) from error
+        raise HarnessError(f"cannot read settings: {error.strerror}", "make it a readable file", str(path)) from error
     if len(data) > MAX_BYTES:
         raise HarnessError(f"over {MAX_BYTES // 1024} KiB", "keep settings only in it", str(path))
     from harness.documents import YamlError, read_yaml  # many commands find no file to read
@@ -297,13 +287,10 @@ class _Reader:
 
     def folder(self, name: str, item: str, line: int) -> Path:
         """A folder of a list as an absolute path."""
-        if self.project is None:
-            path = Path(item).expanduser()
-            if not path.is_absolute():
-                raise self.error(f"{name}: {item} is no absolute path", "begin it with / or ~/", line)
-            return path
-        path = self.project / item
-        if not path.resolve().is_relative_to(self.project.resolve()):
+        path = Path(item).expanduser() if self.project is None else self.project / item
+        if self.project is None and not path.is_absolute():
+            raise self.error(f"{name}: {item} is no absolute path", "begin it with / or ~/", line)
+        if self.project is not None and not path.resolve().is_relative_to(self.project.resolve()):
             raise self.error(f"{name}: {item} is outside the project", "name a folder inside it", line)
         return path
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -12,7 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from harness.cli.options import Globals, Manual, epilog, global_parameters, globals_of, take_global
+from harness.cli.options import Globals, Manual, epilog, global_parameters, globals_of, take_global, usage_of
 from harness.errors import HarnessError, near_text, nearest
 
 
@@ -136,17 +135,6 @@ class Group(TyperGroup):
             with formatter.section("Commands" if self.noun else panel):
                 formatter.write_dl([(name, row.line) for name, row in rows.items() if row.panel == panel])
         write_parameters(self, ctx, formatter)
-
-
-@contextmanager
-def usage_of(ctx: Any) -> Iterator[None]:
-    """A usage error names the command that it is about: some that the parser raises do not."""
-    try:
-        yield
-    except Exception as error:
-        if getattr(error, "ctx", ctx) is None:
-            error.ctx = ctx  # type: ignore[attr-defined]
-        raise
 
 
 class Verbatim:

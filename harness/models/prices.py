@@ -15,11 +15,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from harness.config import read_regular, user_file
+from harness.config import user_file
 from harness.documents import Node, YamlError, read_yaml
 from harness.errors import HarnessError
 from harness.models import Facts, Price, Usage
 from harness.models.fields import Fields
+from harness.tools.regular import read_regular
 
 MAX_BYTES = 256 * 1024
 OLD_DAYS = 90

@@ -13,13 +13,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from harness.config import read_regular
 from harness.documents import Node, YamlError, read_yaml
 from harness.errors import HarnessError
 from harness.models import Failure, Usage
 from harness.models.failures import REASONS, failure
 from harness.models.fields import Fields
 from harness.models.verbs import VERBS
+from harness.tools.regular import read_regular
 
 FOREVER = -1
 MAX_BYTES = 16 << 20

@@ -8,9 +8,9 @@ import stat
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
-from harness.config import read_regular
 from harness.documents import Node, YamlError, read_yaml
 from harness.errors import HarnessError
+from harness.tools.regular import read_regular
 
 MAX_BYTES = 256 * 1024
 _MAX_LINKS = 40
