@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from harness.errors import HarnessError, near_text, nearest
 from harness.tools.notation import parse_duration
+from harness.tools.regular import read_regular
 
 MAX_BYTES = 256 * 1024
 _FUSE = re.compile(r"fuse(blk)?(\.[\w.-]+)?|virtiofs")
@@ -229,7 +230,7 @@ def unknown_variables(env: Mapping[str, str]) -> tuple[str, ...]:
 def read_file(path: Path, layer: Literal["user", "project"], project: Folder) -> dict[str, Setting]:
     """The settings of one file; none where there is no file."""
     try:
-        data = path.read_bytes()
+        data = read_regular(path, MAX_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
@@ -286,13 +287,10 @@ class _Reader:
 
     def folder(self, name: str, item: str, line: int) -> Path:
         """A folder of a list as an absolute path."""
-        if self.project is None:
-            path = Path(item).expanduser()
-            if not path.is_absolute():
-                raise self.error(f"{name}: {item} is no absolute path", "begin it with / or ~/", line)
-            return path
-        path = self.project / item
-        if not path.resolve().is_relative_to(self.project.resolve()):
+        path = Path(item).expanduser() if self.project is None else self.project / item
+        if self.project is None and not path.is_absolute():
+            raise self.error(f"{name}: {item} is no absolute path", "begin it with / or ~/", line)
+        if self.project is not None and not path.resolve().is_relative_to(self.project.resolve()):
             raise self.error(f"{name}: {item} is outside the project", "name a folder inside it", line)
         return path
 

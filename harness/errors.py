@@ -21,11 +21,16 @@ Exit codes of every command (the only copy of this table; help, README and tests
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 MAX_LINE = 400
+# Blank letters and variation selectors that carry data unseen; their categories alone do not tell.
+_UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0\u2800") | frozenset(
+    map(chr, range(0xE0100, 0xE01F0))
+)
 Severity = Literal["refused", "error", "warning", "note"]
 
 
@@ -85,6 +90,13 @@ def _line(text: str) -> str:
     """The text on one line that no word of a file can leave or repaint."""
     cut = text if len(text) <= MAX_LINE else text[: MAX_LINE - 1] + "…"
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in cut)
+
+
+def is_seen(char: str) -> bool:
+    """Whether a reader sees the character for what it is: no control, nothing invisible, reordering or unassigned."""
+    if char.isprintable():
+        return char not in _UNSEEN
+    return unicodedata.category(char) in ("Zs", "Co")
 
 
 def nearest(word: str, known: Iterable[str]) -> list[str]:

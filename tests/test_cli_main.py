@@ -73,6 +73,8 @@ def test_every_command_has_a_page_with_examples_and_exit_codes(tmp_path: Path, c
         (["skills", "--output", "jsno"], "near: json"),
         (["skills", "--output", "stream-json"], "prints no events"),
         (["skills", "-C"], "requires an argument"),
+        (["show", ""], "the run's name is empty"),
+        (["settle", "", "4", "happened"], "the run's name is empty"),
         (["tools", "show"], "missing argument"),
         (["tools", "list", "x"], "unexpected extra argument"),
         (["-C", "nowhere", "skills"], "cannot work in nowhere"),
@@ -89,6 +91,11 @@ def test_case_2_a_typing_error_is_2_and_names_what_was_near(tmp_path: Path, argu
     first, *rest = done.stderr.splitlines()
     assert first.startswith("error: ") and words in first
     assert rest[-1].startswith("  fix: ") and "Traceback" not in done.stderr and len(rest) <= 2
+
+
+def test_an_option_without_its_value_is_shown_with_one(tmp_path: Path) -> None:
+    done = harness("resume", "k3v9", "--set", cwd=tmp_path)
+    assert done.returncode == 2 and "fix: write --set STAGE.PARAM=V; harness resume -h" in done.stderr
 
 
 def test_a_noun_with_a_name_says_which_verb_it_needs(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ def test_a_verifiers_question_is_told_and_the_printed_answer_command_answers_it(
     add_skill(project, "asks", "look", "metadata:\n  verify: vask\n")
     done = harness("run", "asks", "go", "-m", script(project, finish("so")), cwd=project)
     assert done.returncode == 10 and "is it ok?" in done.stderr and "the model asks" not in done.stderr
+    assert "FAILED" not in done.stderr and "tool.end vask #2 waiting" in done.stderr
     [line] = re.findall(r"next: harness (answer .*) TEXT", done.stderr)
     assert harness(*line.split(), "yes", cwd=project).returncode == 0
     assert harness("resume", "last", cwd=project).stdout == "so\n"

@@ -93,6 +93,35 @@ def test_case_15_a_cycle_and_an_unknown_tool_are_named_by_check(project: Path) -
     assert "self-dependency" in harness("skills", "check", cwd=project).stdout
 
 
+QUERIES = {
+    "{op}": "",
+    "{op} --batch={--batch}": "",
+    "--of {op}": "bin/pay:5: error query-words the query of pay cannot be asked: paid: ",
+    "{op} more": "bin/pay:5: error query-words the query of pay cannot be asked: paid: ",
+    "": "bin/pay:5: error query-words the query of pay cannot be asked: paid: missing op",
+}
+
+
+@pytest.mark.parametrize("words", QUERIES)
+def test_a_querys_own_words_are_judged_and_shown(project: Path, words: str) -> None:
+    add_tool(project, "paid", "@meta effect read", "@arg op!", "@option --batch <NUM>  which")
+    add_tool(project, "pay", "@meta effect money", "@meta repeat queryable", f"@meta query paid {words}",
+             "@option --batch <NUM>  which")  # fmt: skip
+    done = harness("tools", "check", "pay", cwd=project)
+    assert (done.returncode, done.stdout[: len(QUERIES[words])]) == (1 if QUERIES[words] else 0, QUERIES[words])
+    assert QUERIES[words] or not done.stdout
+    assert f"asked with: paid {words}".rstrip() in harness("tools", "show", "pay", cwd=project).stdout
+
+
+@pytest.mark.parametrize("effect", ["", "write"])
+def test_a_query_that_nobody_can_answer_is_a_warning_of_the_tool(project: Path, effect: str) -> None:
+    if effect:
+        add_tool(project, "paid", f"@meta effect {effect}", "@arg op!")
+    add_tool(project, "pay", "@meta effect money", "@meta repeat queryable", "@meta query paid {op}")
+    done = harness("tools", "check", "pay", cwd=project)
+    assert done.returncode == 0 and done.stdout.startswith("bin/pay:5: warning query-missing paid, the query of pay")
+
+
 def test_strict_counts_warnings(project: Path) -> None:
     (project / "bin" / "check-lag").chmod(0o644)
     assert harness("tools", "check", cwd=project).returncode == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import COMMAND, AtTerminal, events, harness, newest
-from tests.run_files import add_pipeline, add_skill, calls, finish, make_project, script
+from tests.run_files import add_pipeline, add_skill, add_tool, calls, finish, make_project, script
 
 WANTED = (calls(["act", "--x", "a"], ["act", "--x", "b"], ["act", "--x", "c"]), finish("acted"))
 ONE = (calls(["act", "--x", "a"]), finish("acted"))
@@ -234,6 +235,31 @@ def test_calls_with_one_number_in_two_child_runs_are_told_apart(project: Path) -
     assert all(harness(*words, cwd=project).returncode == 0 for words in offered)
     assert harness("resume", top.name, cwd=project).stdout == "both done\n"
     assert sorted(ledger(project)) == ["left", "right"]
+
+
+PARKS = {"approve": (["act"], 5), "answer": ({"ask": "where?"}, 10), "settle": (["broken"], 11)}
+
+
+@pytest.mark.parametrize("word", PARKS)
+def test_what_is_printed_for_two_parked_children_works_as_printed(project: Path, word: str) -> None:
+    """By the process that parked, by the next one, which opens neither child, and by `show`."""
+    first, code = PARKS[word]
+    add_tool(project, "broken", 'echo x >> broken.log; kill -9 "$PPID"; sleep 30', "# @meta effect write")
+    add_skill(project, "helper", "act broken")
+    add_skill(project, "both", "helper")
+    path = project / script(project, calls(["helper", "a"], ["helper", "b"]), finish("both done")).partition(":")[2]
+    path.write_text(path.read_text() + json.dumps({"helper": {"replies": [calls(first), finish("helped")]}}).join(
+        ("skills: ", "\n")))  # fmt: skip
+    done = harness("run", "both", "do it", "-m", f"scripted:{path.name}", cwd=project)
+    top = newest(project)
+    assert done.returncode == code, done.stderr
+    again, shown = harness("resume", top.name, cwd=project), harness("show", top.name, cwd=project)
+    printed = [re.findall(r"next: harness (.*)", text) for text in (done.stderr, again.stderr, shown.stdout)]
+    assert printed[0] == printed[1] == printed[2] and again.returncode == code
+    said = {" ".join(line.split()[:3]): line.replace("TEXT", "here").split() for line in reversed(printed[0])}
+    assert len(said) == 2 and all(words[0] == word for words in said.values())
+    assert all(harness(*words, cwd=project).returncode == 0 for words in said.values())
+    assert harness("resume", top.name, cwd=project).stdout == "both done\n"
 
 
 @pytest.mark.parametrize(("words", "effects"), [(("approve", "deny"), []), (("deny", "approve"), ["a"])])

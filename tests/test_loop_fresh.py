@@ -205,3 +205,11 @@ def test_a_worker_stands_on_what_it_waited_for(project: Project) -> None:
     assert ran.codes()[0] == "NOT_RELEASED"
     assert ran.of("verify")[0]["data"]["missing"] == [{"name": "helper", "why": "helper ← a changed"}]
     assert ran.stop.name == "passed"
+
+
+def test_a_pipe_that_a_tool_made_in_place_of_its_file_is_not_waited_for(project: Project) -> None:
+    project.tool("chart", "mkfifo chart.svg", "@meta effect write\n@meta produces chart.svg")
+    project.skill(tools="chart")
+    ran = project.run([reply(call("chart")), finish("done")])
+    assert (ran.codes()[0], ran.ends()) == ("allow", [("chart", "FAILED")])
+    assert "chart.svg is not there" in ran.of("tool.end")[0]["data"]["why"]

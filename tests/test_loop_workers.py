@@ -137,3 +137,11 @@ def test_a_tool_can_wait_for_a_worker_with_the_same_input(project: Project) -> N
     ran = project.run(script, helper=[finish("helped")])
     assert [e["data"].get("code", "") for e in ran.of("decide")] == ["", "NOT_RELEASED", ""]
     assert ran.stop.name == "passed"
+
+
+def test_a_worker_that_is_asked_for_help_answers_without_a_run_of_its_own(project: Project) -> None:
+    project.skill("helper", tools="look", inputs="which! <NAME>  the one to look at")
+    told = {**finish("so"), "expect": {"contains": ["usage: helper"]}}
+    ran = project.run([reply(call("helper", "--help")), told])
+    assert (ran.stop.name, ran.ends(), ran.spawned) == ("passed", [("helper", "OK")], [])
+    assert not ran.of("tool.start")

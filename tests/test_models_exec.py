@@ -14,7 +14,7 @@ from harness.errors import HarnessError
 from harness.models.exec import split_command
 from tests.command import harness, is_alive, waits
 from tests.command import start as started
-from tests.loop_world import Project, Ran
+from tests.loop_world import Project, Ran, Skipping
 
 HEAD = f"""#!{sys.executable}
 import json, os, sys, time
@@ -32,6 +32,7 @@ DONE = 'say(calls=[{"verb": "finish", "arguments": {"answer": "it is 42"}}])'
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     made = Project(tmp_path / "project")
+    made.clock = Skipping()
     made.tool("look", "echo looked $1", "@meta effect read\n@arg what")
     made.skill(tools="look")
     monkeypatch.chdir(made.path)

@@ -26,7 +26,7 @@ from harness.runs import session as sessions
 from harness.runs.session import Options
 from tests.command import ROOT
 from tests.fake_openai import FakeOpenAI, Play, call
-from tests.loop_world import Project, Ran
+from tests.loop_world import Project, Ran, Skipping
 from tests.prompt_events import Tape
 from tests.skill_files import catalog_of
 
@@ -50,6 +50,7 @@ def served() -> Iterator[Any]:
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     made = Project(tmp_path / "project")
+    made.clock = Skipping()
     made.tool("look", "echo looked $1", "@meta effect read\n@arg what")
     made.tool("count", "echo 42")
     made.skill(tools="look count")

@@ -24,6 +24,7 @@ from harness.models.prices import (
 )
 from tests.fake_anthropic import Answer, finishes, runs, serving
 from tests.loop_world import Project, Skipping
+from tests.odd_files import ODD, odd_file
 
 HAIKU = "anthropic:claude-haiku-5-5"
 SONNET = "anthropic:claude-sonnet-5-5"
@@ -166,3 +167,9 @@ def test_estimates_stand_beside_what_was_counted(project: Project, serve: Any) -
     ran = project.run(HAIKU)
     first, second = (event["data"] for event in ran.of("model.start"))
     assert first["estimate"] == -(-first["bytes"] // 3) and 730 < second["estimate"] < 900
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_prices_that_are_no_file_of_a_usual_size_are_refused_at_once(tmp_path: Path, kind: str) -> None:
+    with pytest.raises(HarnessError):
+        read_table(odd_file(tmp_path / "prices.yaml", kind))

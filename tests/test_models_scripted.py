@@ -14,6 +14,7 @@ from harness.models.failures import REASONS
 from harness.models.script import load_script
 from harness.models.scripted import Scripted
 from harness.prompt import prefix_digest
+from tests.odd_files import ODD, odd_file
 from tests.prompt_events import Tape, frame
 
 EXAMPLE = """\
@@ -352,3 +353,10 @@ def test_the_digest_is_that_of_the_file(tmp_path: Path) -> None:
     path = script(tmp_path, EXAMPLE)
     digest: Any = Scripted(path).digest
     assert digest == sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_what_is_no_file_of_a_usual_size_is_refused_at_once(tmp_path: Path, kind: str) -> None:
+    with pytest.raises(HarnessError) as caught:
+        load_script(odd_file(tmp_path / "script.yaml", kind))
+    assert caught.value.exit_code == 2 and caught.value.where == str(tmp_path / "script.yaml")

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from harness.cli.options import Globals, Manual, epilog, global_parameters, globals_of, take_global
+from harness.cli.options import Globals, Manual, epilog, global_parameters, globals_of, take_global, usage_of
 from harness.errors import HarnessError, near_text, nearest
 
 
@@ -80,7 +80,8 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         for parameter in self.get_params(ctx):
             spare_validation(parameter)
-        return super().parse_args(ctx, args)
+        with usage_of(ctx):
+            return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         said = globals_of(ctx)
@@ -106,7 +107,8 @@ class Group(TyperGroup):
             spare_validation(parameter)
         if self.noun:
             args = with_list(args)
-        rest = super().parse_args(ctx, args)
+        with usage_of(ctx):
+            rest = super().parse_args(ctx, args)
         if not args_left(ctx) and not ctx.resilient_parsing:
             typer.echo(ctx.get_help())
             raise typer.Exit(0)

@@ -137,7 +137,14 @@ def usage_error(error: Any) -> HarnessError:
         known = [name for parameter in error.ctx.command.params for name in parameter.opts]
         return HarnessError(f"{path} has no option {option}{near_text(option, known)}", f"{path} -h")
     message = error.format_message().rstrip(".")
-    return HarnessError(message[:1].lower() + message[1:], f"{path} -h")
+    return HarnessError(message[:1].lower() + message[1:], f"{_form(error, option)}{path} -h")
+
+
+def _form(error: Any, option: str | None) -> str:
+    """How an option is written that was given without its value, in front of where that is explained."""
+    known = error.ctx.command.params if getattr(error, "ctx", None) else ()
+    named = next((parameter for parameter in known if option in parameter.opts), None)
+    return f"write {option} {named.metavar}; " if named is not None and named.metavar else ""
 
 
 def usage_line(error: Any) -> str | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
 
@@ -39,6 +40,17 @@ class Globals:
     @property
     def json(self) -> bool:
         return self.output == "json"
+
+
+@contextmanager
+def usage_of(ctx: Any) -> Iterator[None]:
+    """A usage error names the command that it is about: some that the parser raises do not."""
+    try:
+        yield
+    except Exception as error:
+        if getattr(error, "ctx", ctx) is None:
+            error.ctx = ctx  # type: ignore[attr-defined]
+        raise
 
 
 def globals_of(ctx: typer.Context) -> Globals:

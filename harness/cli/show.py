@@ -17,7 +17,7 @@ from harness.errors import HarnessError, JournalError
 from harness.events.scan import never_started, scan
 from harness.runs.find import find_run
 from harness.runs.list import is_owned
-from harness.view.closing import stop_of
+from harness.view.closing import stop_of, waiting
 from harness.view.fold import apply
 from harness.view.mode import current
 from harness.view.results import fetch
@@ -140,13 +140,12 @@ def as_object(at: Place, folder: Path, run: Run, owned: bool) -> dict[str, Any]:
          "ms": row.ms, "turn": row.turn, "run": row.child, "by": row.end.get("by")}
         for _, row in sorted(run.rows.items())
     ]  # fmt: skip
-    waits = [row.op for row in run.rows.values() if row.state == "waiting"]
     return {
         "run": run.name, "skill": run.start.get("skill"), "stop": stop_of(run, owned), "code": last.get("exit"),
         "answer": None if last.get("unaccepted") else answer, "unaccepted": answer if last.get("unaccepted") else None,
         "spent": last.get("spent"), "limits": run.start.get("budget"), "verdicts": (run.verdict or {}).get("checks"),
-        "waiting": waits, "steps": steps, "folder": str(folder), "fork": run.start.get("fork"),
-        **({"demonstration": True} if run.demonstration else {}),
+        "waiting": [row.op for row in waiting(run)], "steps": steps, "folder": str(folder),
+        "fork": run.start.get("fork"), **({"demonstration": True} if run.demonstration else {}),
         "inherited": asdict(run.inherited) if run.inherited is not None else None,
     }  # fmt: skip
 

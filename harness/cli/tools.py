@@ -64,6 +64,8 @@ def show(
         print_json(schema(tool))
         return 0
     print(escape(help_text(tool)))
+    if tool.query:
+        print(f"\nwhether a call happened is asked with: {escape(' '.join(tool.query))}")
     print(f"\n{escape(str(tool.path))}")
     for finding in findings_of(at, tool):
         print(escape(finding.text()))
@@ -122,7 +124,24 @@ def findings_of(at: Place, tool: Tool) -> list[Finding]:
     """What a tool was read with, what a check adds, and what is wrong with a pipeline's stages."""
     from harness.tools.discovery import static_findings
 
-    return [*tool.findings, *static_findings(tool), *(stage_findings(at, tool) if tool.pipeline else [])]
+    found = [*tool.findings, *static_findings(tool)]
+    if tool.query:
+        found += query_findings(at, tool)
+    return [*found, *stage_findings(at, tool)] if tool.pipeline else found
+
+
+def query_findings(at: Place, tool: Tool) -> list[Finding]:
+    """What is wrong with the query of a tool, at its line."""
+    from harness.cli.place import catalog
+    from harness.runs.kit import file_places, find_tool
+    from harness.tools.block import read_block
+    from harness.tools.header import read_head
+    from harness.tools.wiring import check_query
+
+    asked = find_tool(found := catalog(at), file_places(found, tool.path), tool.query[0])
+    lines = read_block(read_head(tool.path), tool.file).lines
+    line = next((number for number, text in lines if text.split()[:2] == ["@meta", "query"]), 1)
+    return check_query(tool, asked, tool.file, line)
 
 
 def stage_findings(at: Place, tool: Tool) -> list[Finding]:

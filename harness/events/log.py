@@ -24,6 +24,7 @@ HEARTBEAT = 5.0
 
 Sink = Callable[[dict[str, Any], bytes], None]
 FIX = "free the cause, then: harness resume {run}; an unlocked run goes on as it is"
+ANEW = "free the cause, then begin it again: no line of it was kept"
 
 
 class Log:
@@ -100,7 +101,8 @@ class Log:
 
     def _break(self, message: str, cause: BaseException | None = None) -> None:
         self.broken = True
-        raise JournalError(message, FIX.format(run=self.name), str(self.folder / "events.jsonl")) from cause
+        fix = FIX.format(run=self.name) if self._seq or self.events else ANEW
+        raise JournalError(message, fix, str(self.folder / "events.jsonl")) from cause
 
     def _refuse_if_broken(self) -> None:
         if self.broken:
@@ -203,11 +205,12 @@ class Log:
     def attach(self, found: Scan | None, raw: bytes = b"") -> None:
         """Take over the journal as it was found in `raw`, cutting off a torn tail; None begins an empty one."""
         flags = os.O_WRONLY | os.O_APPEND | (os.O_CREAT | os.O_EXCL if found is None else 0)
+        if found is not None:
+            self.events, self._good = found.events, found.good
         with self.guarded("the journal cannot be opened"):
             self._fd = self.io.open(self.folder / "events.jsonl", flags)
         if found is None:
             return
-        self.events, self._good = found.events, found.good
         self._sum.update(raw[: found.good])
         if found.torn:
             with self.guarded("the journal's torn end cannot be cut off"):

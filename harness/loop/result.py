@@ -19,6 +19,9 @@ from harness.sandbox.protect import Change
 from harness.tools import Tool
 from harness.tools.outcome import error_class, read_result
 
+ASKS = 10
+"""A verifier's exit that puts its output as a question to a person."""
+
 
 def end_data(
     run: Run, op: Operation, outcome: Outcome, left: Aftermath | None = None, by: str = ""
@@ -39,7 +42,7 @@ def end_data(
     if undone:
         name, word, why = "DENIED", "failed", _undone_text(run, undone)
     shown = exit_of(outcome)
-    data = {**head, "outcome": word, "exit": shown, "class": name, **({"by": by} if by else {})}
+    data = {**head, "outcome": word, "exit": shown, **({"class": name} if name else {}), **({"by": by} if by else {})}
     data |= {"ms": outcome.ms, "out": run.log.fit(outcome.out)}
     if outcome.err:
         data["err"] = run.log.fit(outcome.err)
@@ -77,7 +80,10 @@ def exit_of(outcome: Outcome) -> int | None:
 
 
 def classify(run: Run, op: Operation, tool: Tool, outcome: Outcome) -> tuple[str, str, str]:
-    """(class, outcome word, why). A tool without a header is believed only when it says 0."""
+    """(class, outcome word, why). A tool without a header is believed only when it says 0.
+
+    There is no class where a verifier asks.
+    """
     if not outcome.started and outcome.cancelled:
         return "FAILED", "not-started", outcome.why or "stopped by a person"
     if not outcome.started and outcome.signal and op.attempt < MAX_TRIES:
@@ -91,6 +97,8 @@ def classify(run: Run, op: Operation, tool: Tool, outcome: Outcome) -> tuple[str
         why = f"no end within {tool.timeout:g} s" if outcome.timed_out else f"killed by signal {outcome.signal}"
         return name, "failed" if repeat_of(run, tool) == "pure" else "cut", why
     code = outcome.exit or 0
+    if op.verb == "verify" and code == ASKS:
+        return "", "done", ""  # it did its work: a person must answer
     name = error_class(code)
     if code and not tool.header:
         return name, "unknown", f"exit {code} of a tool without a header says nothing about its effect"

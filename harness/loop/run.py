@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -235,7 +236,10 @@ class Run:
             known = self._seen.get(path)
             settled = self.world.clock.wall() - at.st_mtime > 2.0
             if known is None or known[0] != mark or not settled:
-                known = (mark, hashlib.sha256(Path(full).read_bytes()).hexdigest())
+                if not stat.S_ISREG(at.st_mode):  # a pipe would be waited for, and a device has no end
+                    return None
+                with open(full, "rb") as file:
+                    known = (mark, hashlib.file_digest(file, "sha256").hexdigest())
                 self._seen[path] = known
             return known[1]
         except OSError:

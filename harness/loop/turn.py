@@ -73,7 +73,7 @@ def _judge_read(run: Run, op: Operation) -> None:
 
 def _is_help(run: Run, op: Operation) -> bool:
     """`--help` is answered from the header, of a tool that still waits, too: no process, no receipt."""
-    tool = run.toolset.tools.get(op.tool)
+    tool = run.toolset.tools.get(op.tool) or run.toolset.workers.get(op.tool)
     if tool is None or tool.broken or not wants_help(tool, run.args(op)):
         return False
     data = {"verdict": "allow", "argv": ["--help"], "rules": ["help"], "effect": "read", "repeat": "pure"}

@@ -9,9 +9,10 @@ from harness.graph.fresh import Ground, fresh_receipt, why_missing, why_stale
 from harness.loop import cover
 from harness.loop.act import Crew, Extra
 from harness.loop.gate import judge
+from harness.loop.result import ASKS
 from harness.loop.run import Run
 
-ACCEPTS, REJECTS, ASKS = 0, 1, 10
+ACCEPTS, REJECTS = 0, 1
 FORM = "format"
 """The check of an answer's form, which no process makes."""
 

@@ -20,7 +20,9 @@ from harness.documents import Node, YamlError, read_yaml
 from harness.errors import HarnessError
 from harness.models import Facts, Price, Usage
 from harness.models.fields import Fields
+from harness.tools.regular import read_regular
 
+MAX_BYTES = 256 * 1024
 OLD_DAYS = 90
 SHIPPED = Path(__file__).with_name("prices.yaml")
 _RATES = {"in": "input", "out": "out", "write": "written", "write_1h": "written_1h", "read": "cached"}
@@ -83,7 +85,10 @@ def _users(env: Mapping[str, str] | None) -> Table:
 def read_table(path: Path) -> Table:
     """Read a file of prices. Raises HarnessError naming file, line and a fix."""
     try:
-        root = read_yaml(path.read_text(encoding="utf-8")).root
+        data = read_regular(path, MAX_BYTES)
+        if len(data) > MAX_BYTES:
+            raise HarnessError(f"over {MAX_BYTES >> 10} KiB", "keep only prices in it", str(path))
+        root = read_yaml(data.decode("utf-8")).root
     except (OSError, UnicodeDecodeError) as error:
         raise HarnessError(f"cannot read prices: {error}", "make it a readable UTF-8 file", str(path)) from error
     except YamlError as error:

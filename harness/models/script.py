@@ -19,8 +19,10 @@ from harness.models import Failure, Usage
 from harness.models.failures import REASONS, failure
 from harness.models.fields import Fields
 from harness.models.verbs import VERBS
+from harness.tools.regular import read_regular
 
 FOREVER = -1
+MAX_BYTES = 16 << 20
 STOPS = ("refusal", "length", "overflow", "pause")
 
 
@@ -77,7 +79,9 @@ class Script:
 def load_script(path: Path) -> Script:
     """Read a script. Raises HarnessError naming file, line and a fix."""
     try:
-        raw = path.read_bytes()
+        raw = read_regular(path, MAX_BYTES)
+        if len(raw) > MAX_BYTES:
+            raise HarnessError(f"the script is over {MAX_BYTES >> 20} MiB", "make several of it", str(path))
         document = read_yaml(raw.decode("utf-8"))
     except OSError as error:
         reason = (error.strerror or str(error)).lower()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from harness.documents import Node, YamlError, read_yaml
 from harness.errors import HarnessError
+from harness.tools.regular import read_regular
 
 MAX_BYTES = 256 * 1024
 _MAX_LINKS = 40
@@ -116,15 +117,6 @@ def read(path: Path) -> Node | None:
 def _unreadable(path: Path, error: Exception) -> HarnessError:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return HarnessError(f"cannot read policy: {reason.lower()}", "make it a readable file, or take it away", str(path))
-
-
-def read_regular(path: Path, most: int) -> bytes:
-    """At most `most` + 1 bytes of a regular file; OSError for anything that is none, without waiting for it."""
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError("it is no regular file")
-        return file.read(most + 1)
 
 
 def _parse(data: bytes, path: Path) -> Node:

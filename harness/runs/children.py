@@ -10,6 +10,8 @@ from typing import Any
 from harness import pipeline as pipelines
 from harness.errors import BusyError, HarnessError, JournalError, NoModelError
 from harness.events.amend import is_seam
+from harness.events.fold import fold
+from harness.events.log import follow
 from harness.events.state import Operation, State
 from harness.loop.ending import close, spent_of
 from harness.loop.gate import is_question
@@ -69,6 +71,7 @@ class Family:
         known = read_state(folder)
         moved = known is not None and is_set_otherwise(parent, op, known)
         if known is not None and not moved and (ended := _already(parent, folder, known)) is not None:
+            _tell_of(parent.world, folder, parent.depth + 1)
             return ended
         if known is None and folder.exists():
             self.world.io.rename(folder, folder.with_name(f"lost-{folder.name}-{letters(4)}"))
@@ -185,6 +188,15 @@ def worker_words(worker: Skill, words: list[str]) -> tuple[str, dict[str, Any]]:
     if problems:
         raise HarnessError("; ".join(problems), f"call {worker.name} with --input=value and the goal", code=2)
     return goal, values
+
+
+def _tell_of(world: World, folder: Path, depth: int) -> None:
+    """Whoever watches hears of a child that is not opened again, and of those below it, what their journals hold."""
+    events = follow(folder)
+    world.history(events, folder.name, depth)
+    for op in fold(events).open_ops.values():
+        if op.child and op.attempt_open and (folder.parent / op.child / "events.jsonl").is_file():
+            _tell_of(world, folder.parent / op.child, depth + 1)
 
 
 def _already(parent: Run, folder: Path, known: State) -> ChildEnd | None:

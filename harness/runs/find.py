@@ -72,8 +72,10 @@ def short_id(name: str) -> str:
 
 def find_run(runs_dir: Path, text: str | None, allow_last: bool = True) -> Path:
     """The folder of the run that `text` names. Raises HarnessError (exit 2) with the candidates or the nearest."""
+    if text == "":
+        raise HarnessError("the run's name is empty", "give its id: harness runs lists them")
     runs = all_runs(runs_dir)
-    if text in (None, "", "last"):
+    if text in (None, "last"):
         return _last(runs_dir, runs, allow_last)
     exact = [p for p in runs if p.name == text or short_id(p.name) == text]
     if len(exact) == 1:

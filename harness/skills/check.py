@@ -15,7 +15,8 @@ from harness.skills.discovery import Catalog
 from harness.skills.export import stale_exports
 from harness.skills.portable import not_portable
 from harness.skills.reading import shown
-from harness.tools import Tool, can_answer
+from harness.tools import Tool
+from harness.tools.wiring import check_query
 
 
 def ordered(finding: Finding) -> tuple[str, int, str, str, str]:
@@ -267,10 +268,9 @@ class _Check:
 
     def check_queries(self) -> None:
         for tool in self.tools.values():
-            if tool.query and not can_answer(self.tools.get(tool.query[0])):
-                message = f"{tool.query[0]}, the query of {tool.name}, is no read that may run twice: so it is opaque"
-                fix = f"create bin/{tool.query[0]} with effect read, or correct the query"
-                self.add("warning", "query-missing", self.naming(tool.name), message, fix)
+            if tool.query:
+                asked, line = self.tools.get(tool.query[0]), self.naming(tool.name)
+                self.findings += check_query(tool, asked, self.skill.shown, line)
 
     def pipelines(self) -> Iterable[str]:
         every = {name: tool for place in self.places() for name, tool in self.catalog.tools(place).items()}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from harness.errors import Finding
 from harness.skills import Root, Skill
 from harness.skills.fields import make_skill
 from harness.skills.frontmatter import MAX_FILE, read_front_matter
+from harness.tools.regular import read_regular
 
 
 def shown(path: Path | str, project: Path) -> str:
@@ -53,10 +53,7 @@ def read_skill(folder: Path, name: str, root: Root, project: Path) -> Skill:
 
 def read_bytes(file: Path) -> bytes:
     """A regular file, or its first MAX_FILE + 1 bytes. Raises OSError, also for what is no regular file."""
-    if not stat.S_ISREG(file.stat().st_mode):  # opening a pipe would wait for its writer
-        raise OSError("not a regular file")
-    with file.open("rb") as opened:
-        return opened.read(MAX_FILE + 1)
+    return read_regular(file, MAX_FILE)
 
 
 def refuse(skill: Skill, code: str, message: str, fix: str) -> Skill:

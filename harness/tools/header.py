@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from harness.tools.block import HEAD_BYTES, TAGS, Block, read_block
 from harness.tools.meta import Meta, Names, read_meta
 from harness.tools.notation import shown
 from harness.tools.parameter import BadTag, Unsupported, read_parameter
+from harness.tools.regular import read_regular
 
 MAX_PARAMETERS = 64
 _TAG = re.compile(r"[ \t]*@([A-Za-z][A-Za-z0-9_-]*)(?:[ \t]+(.*))?")
@@ -64,10 +64,7 @@ def read_tool(path: Path, name: str, *, script: bool = False, display: str | Non
 
 def read_head(path: Path) -> bytes:
     """The first HEAD_BYTES of a regular file. Raises OSError, also for anything that is not a regular file."""
-    if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for its writer
-        raise OSError("not a regular file")
-    with path.open("rb") as file:
-        return file.read(HEAD_BYTES)
+    return read_regular(path, HEAD_BYTES - 1)
 
 
 def is_pipeline(shebang: str | None) -> bool:

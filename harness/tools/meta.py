@@ -21,7 +21,7 @@ ARGC_KEYS = (
     *("version", "author", "require-tools", "dotenv", "symbol", "man-section", "default-subcommand"),
     *("inherit-flag-options", "combine-shorts", "no-inherit-env"),
 )
-_PLACE = re.compile(r"\{((?:--)?[A-Za-z][A-Za-z0-9_-]*)\}")
+PLACE = re.compile(r"\{((?:--)?[A-Za-z][A-Za-z0-9_-]*)\}")
 _SHELL_VARIABLE = re.compile(r"\$[A-Za-z_{]")
 _CURRENCY = re.compile(r"[A-Z]{3}")
 _LIMIT = re.compile(r"(?:(?:memory|file_size|output)=[1-9][0-9]{0,11}[KMGT]?|(?:procs|files)=[1-9][0-9]{0,8})")
@@ -134,7 +134,7 @@ def _produced(path: str, names: Names) -> str:
         raise BadValue(f"{shown(path)} is absolute; the path is relative to the workspace")
     if ".." in path.split("/"):
         raise BadValue(f"{shown(path)} leaves the workspace")
-    for word in _PLACE.findall(path):
+    for word in PLACE.findall(path):
         names.need(word)
     return path
 
@@ -164,7 +164,7 @@ def _query(text: str, names: Names) -> tuple[str, ...]:
     for word in words:
         if _SHELL_VARIABLE.search(word):  # it would be asked about as it stands, and the answer be "it did not happen"
             raise BadValue(f"{shown(word)} is no place for a value: write {{--option}}, {{arg}} or {{op}}")
-        for place in _PLACE.findall(word):
+        for place in PLACE.findall(word):
             if place != "op":
                 names.need(place)
     return words

@@ -1,4 +1,7 @@
-"""Whether a pipeline's stages fit together: who waits for whom, and what names a stage that cannot be. Runs nothing."""
+"""Whether a pipeline's stages fit together: who waits for whom, and what names a stage that cannot be. Runs nothing.
+
+Also whether a tool's query fits the tool that it asks.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,10 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Literal
 
 from harness.errors import Finding, near_text
-from harness.tools import Tool
+from harness.tools import Tool, can_answer
 from harness.tools.arguments import parse
 from harness.tools.expression import FAILED_FIELDS, Ref, Word
+from harness.tools.meta import PLACE
 from harness.tools.notation import shown
 from harness.tools.stages import RESERVED, Pipeline, Stage, bad_pipeline
 
@@ -141,7 +145,27 @@ def _template_problems(target: Tool, words: Sequence[Word]) -> list[str]:
         relaxed = [replace(p, mod=_RELAXED[p.mod]) if p.kind == "arg" else p for p in target.parameters]
         target = replace(target, parameters=tuple(relaxed))
     texts = ["".join(part if isinstance(part, str) else _UNKNOWN for part in word.parts) for word in words]
+    return _sure_problems(target, texts)
+
+
+def _sure_problems(target: Tool, texts: Sequence[str]) -> list[str]:
     return [problem for problem in parse(target, texts)[1] if _UNKNOWN not in problem]
+
+
+def check_query(tool: Tool, asked: Tool | None, file: str, line: int) -> list[Finding]:
+    """What is wrong with a tool's `@meta query`; `asked` is what its first word means. The place is where to say it."""
+    name = tool.query[0]
+    if not can_answer(asked):
+        message = f"{name}, the query of {tool.name}, is no read that may run twice: so it is opaque"
+        fix = f"create bin/{name} with effect read, or correct the query"
+        return [Finding("query-missing", "warning", file, line, message, fix)]
+    assert asked is not None
+    texts = [PLACE.sub(_UNKNOWN, word) for word in tool.query[1:]]
+    fix = f"correct @meta query, see {name} --help"
+    return [
+        Finding("query-words", "error", file, line, f"the query of {tool.name} cannot be asked: {name}: {problem}", fix)
+        for problem in _sure_problems(asked, texts)
+    ]
 
 
 def _shared_names(pipeline: Pipeline) -> Iterator[_Problem]:

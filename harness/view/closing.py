@@ -3,25 +3,41 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from harness.events.state import LABEL
-from harness.view.rows import Row, Run, Spent, Tree, account_of, short
+from harness.view.rows import ASKS, Row, Run, Spent, Tree, account_of, short
 from harness.view.text import Glyphs, count, cut, duration, money, one_line, plural, width, wrap
 
-ASKS = 10
 LONGEST = 400
 """Columns of a call or a question in the last lines; `show` and the prompt of `approve` have all of it."""
 AGENTS_TURN = "the agent's next step"
 """What a run parks with whose model is another agent: without `--agent` a resume only parks it again."""
 SETTLED = ("happened", "did-not-happen", "unknown")
 """What a person can say of a call whose outcome nobody else knows."""
-UNSEEN = {
+COMMANDS = {
     "needs-approval": (("approve", ""),),
     "needs-answer": (("answer", " TEXT"),),
     "unknown-outcome": tuple(("settle", f" {word}") for word in SETTLED),
 }
-"""The commands for what waits in a child run, without its number there."""
+"""The commands for what waits, and what follows the number of the call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """One thing that waits for a person: the run it is in, its number there (0: not known), the call or the question.
+
+    `commands` are those that speak of it, each with what follows the number.
+    """
+
+    run: str
+    op: int
+    said: str
+    commands: tuple[tuple[str, str], ...]
+
+
 MEANING = {
     "failed": "the answer was not accepted",
     "declined": "a required tool was never run",
@@ -94,19 +110,8 @@ def _particulars(tree: Tree, run: Run, stop: str) -> list[str]:
     """The calls and the questions themselves: who approves or answers must not have to look for them. Not escaped."""
     if run.redacted:
         return ["something was removed from it (redact): it can be shown, and not gone on with"]
-    if stop not in ("needs-approval", "needs-answer"):
-        return []
-    said = []
-    for row in waiting(run):
-        child = tree.child(row)
-        if child:
-            said += _particulars(tree, child, stop)
-        elif isinstance(row.question, str):
-            said.append(f"#{row.op} asks: {row.question}")
-        elif stop == "needs-approval" and not row.child and row.verb in ("run", "stage"):
-            said.append(f"#{row.op} {shlex.join((row.name, *row.argv))}")
-    question = (run.verdict or {}).get("question") if stop == "needs-answer" else None
-    return said + [f"#{n} asks: {question}" for n in asking(run) if isinstance(question, str)]
+    found = waits(tree, run, stop) if stop in ("needs-approval", "needs-answer") else []
+    return [f"{_own(wait, found)}#{wait.op} {wait.said}" for wait in found if wait.said]
 
 
 def _account(tree: Tree, stop: str, command: str, glyphs: Glyphs, columns: int | None) -> str:
@@ -172,29 +177,51 @@ def unknown(run: Run) -> list[Row]:
 
 
 def waiting(run: Run) -> list[Row]:
-    """The rows that wait for a person, in call order."""
-    return [row for row in run.rows.values() if row.state == "waiting"]
+    """The rows that wait for a person, in call order; an answer waits by the verifier that asks."""
+    rows = [row for row in run.rows.values() if row.state == "waiting"]
+    asks = any(row.verb == "verify" for row in rows)
+    return [row for row in rows if not (asks and row.verb == "finish")]
+
+
+def waits(tree: Tree, run: Run, stop: str) -> list[Wait]:
+    """What waits for a person in a run and in those below it, in call order."""
+    found = []
+    for row in unknown(run) if stop == "unknown-outcome" else waiting(run):
+        child = tree.child(row)
+        found += waits(tree, child, stop) if child else [_wait(tree, run, row, stop)]
+    return found
+
+
+def _wait(tree: Tree, run: Run, row: Row, stop: str) -> Wait:
+    if row.child:  # what waits has a number in a run that was not looked into; the command finds it
+        return Wait(run.name, 0, "", COMMANDS.get(stop, ()))
+    if stop == "unknown-outcome":
+        return Wait(run.name, row.op, "", COMMANDS[stop])
+    if row.verb in ("ask", "verify", "finish"):
+        question = row.question if row.verb == "ask" else (run.verdict or {}).get("question")
+        said = f"asks: {question}" if isinstance(question, str) else ""
+        op = row.op if row.verb != "finish" else next(iter(asking(run)), row.op)
+        return Wait(run.name, op, said, COMMANDS["needs-answer"])
+    by_agent = (tree.main.start.get("model") or {}).get("ref") == "agent"  # it must not say yes by itself
+    digest = f" --digest {row.digest[:8]}" if row.digest and not by_agent else ""
+    said = shlex.join((row.name, *row.argv)) if row.verb in ("run", "stage") else ""
+    return Wait(run.name, row.op, said, (("approve", digest),) if stop == "needs-approval" else ())
+
+
+def _own(wait: Wait, among: Sequence[Wait]) -> str:
+    """The id of its own run, where its number alone would mean another one, too: two workers count from 1 each."""
+    same = any(wait.op == other.op and wait.run != other.run for other in among)
+    return f"{short(wait.run)} " if same and wait.op else ""
 
 
 def _words(tree: Tree, run: Run, name: str, stop: str) -> list[str]:
-    """The commands for each call that waits for a person, those of child runs under the top run's name."""
-    commands = []
-    for row in unknown(run) if stop == "unknown-outcome" else waiting(run):
-        child = tree.child(row)
-        if child:
-            commands += _words(tree, child, name, stop)
-        elif row.child:  # what waits has a number in a run that was not looked into; the command finds it
-            commands += [f"harness {command} {name}{rest}" for command, rest in UNSEEN.get(stop, ())]
-        elif stop == "unknown-outcome":
-            commands += [f"harness settle {name} {row.op} {word}" for word in SETTLED]
-        elif row.verb == "ask" or stop == "needs-answer":
-            asker = row.op if row.verb == "ask" else next(iter(asking(run)), row.op)
-            commands.append(f"harness answer {name} {asker} TEXT")
-        elif stop == "needs-approval":
-            by_agent = (tree.main.start.get("model") or {}).get("ref") == "agent"  # it must not say yes by itself
-            digest = f" --digest {row.digest[:8]}" if row.digest and not by_agent else ""
-            commands.append(f"harness approve {name} {row.op}{digest}")
-    return commands
+    """The commands for each call that waits for a person, those of child runs under the top run's name if they can."""
+    found, commands = waits(tree, run, stop), list[str]()
+    for wait in found:
+        number = f" {wait.op}" if wait.op else ""
+        for command, rest in wait.commands:
+            commands.append(f"harness {command} {_own(wait, found).rstrip() or name}{number}{rest}")
+    return list(dict.fromkeys(commands))
 
 
 def asking(run: Run) -> list[int]:

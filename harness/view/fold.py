@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from harness.view import Event
-from harness.view.rows import Row, Run, Spent, Tree, account_of, failing, moment
+from harness.view.rows import ASKS, Row, Run, Spent, Tree, account_of, failing, moment
 
 
 def replay(events: Iterable[Event], run: str) -> Tree:
@@ -182,6 +182,8 @@ def _ended(run: Run, event: Event, data: dict[str, Any]) -> None:
         return
     if row.outcome == "unknown":
         row.state = "unknown"
+    elif row.verb == "verify" and data.get("exit") == ASKS:
+        row.state = "waiting"
     else:
         row.state = "ok" if row.outcome == "done" and not data.get("exit") and _passed(data) else "failed"
     row.code = data.get("class") or ""

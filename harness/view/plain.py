@@ -168,6 +168,8 @@ def _tool_end(event: Event, run: Run, view: Plain) -> str:
     head = f"tool.end {one_line(row.name)} #{row.op}"
     data = event["data"]
     took, by = duration((data.get("ms") or 0) / 1000), _BY.get(data.get("by") or "", "")
+    if row.state == "waiting":
+        return _join(head, view.state(row), took, "asks a person", by)
     if not row.closed:
         pause = data.get("retry")
         why = f"will retry in {duration(pause.get('after') or 0)}" if pause else data.get("outcome") or ""

@@ -60,7 +60,7 @@ def detail(row: Row, run: Run, read: Reader, glyphs: Glyphs, narrow: bool = Fals
     if row.state == "waiting":
         if row.verb == "ask" and isinstance(row.question, str):
             return one_line(f"waits for your answer: {row.question}")
-        return "waits for your answer" if row.verb in ("ask", "finish") else "waits for your approval"
+        return "waits for your answer" if row.verb in ("ask", "finish", "verify") else "waits for your approval"
     if row.state == "running":
         return f"try {row.attempt}" if row.attempt > 1 else "retries" if row.end.get("retry") else ""
     if row.state == "new":

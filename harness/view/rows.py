@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+ASKS = 10
+"""A verifier's exit that puts a question to a person."""
 CLOSED = frozenset({"ok", "failed", "refused", "skipped", "fresh", "stopped", "unknown"})
 
 

@@ -13,7 +13,7 @@ from harness.view import Event, Reader
 from harness.view.closing import first_line, last_lines
 from harness.view.fold import abandon
 from harness.view.results import fetch
-from harness.view.rows import Run, Tree, failing
+from harness.view.rows import ASKS, Run, Tree, failing
 from harness.view.text import STATE_STYLE, Line, ansi, escape, fit, json_text, money, one_line, plural, wrap
 from harness.view.tree import Look, turn_lines, turns
 
@@ -80,6 +80,7 @@ def _verdict(run: Run, look: Look, colour: bool) -> list[str]:
     lines = []
     for check in verdict.get("checks") or ():
         state = "failed" if str(check.get("name")) in failed else "ok"
+        state = "waiting" if check.get("exit") == ASKS else state
         lines.append(_mark(look, state, f"verifier {check.get('name')}: exit {check.get('exit')}"))
     for item in verdict.get("missing") or ():
         lines.append(_mark(look, "failed", f"missing {item.get('name')}: {item.get('why')}"))

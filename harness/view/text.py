@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from harness.models import Price
 
+from harness.errors import is_seen
+
 Span = tuple[str, str]
 """A piece of a line and its style: one of STYLES, or "" for none."""
 Line = tuple[Span, ...]
 
 STYLES = {"green": "32", "red": "31", "yellow": "33", "cyan": "36", "dim": "2", "bold": "1"}
-# Blank letters and variation selectors that carry data unseen; their categories alone do not tell.
-_UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0\u2800") | frozenset(
-    map(chr, range(0xE0100, 0xE01F0))
-)
 
 
 def escape(text: str) -> str:
@@ -32,11 +30,7 @@ def escape(text: str) -> str:
 
 
 def _plain(char: str) -> bool:
-    if char in "\n\t":
-        return True
-    if char.isprintable():
-        return char not in _UNSEEN
-    return unicodedata.category(char) in ("Zs", "Co")
+    return char in "\n\t" or is_seen(char)
 
 
 def _shown(char: str) -> str:

@@ -1,0 +1,164 @@
+"""Whether a value was given or found: an index over what the run knows. A text is read once, when it is filed.
+
+What a text counts as, and which words its call was made of, is told by the caller; nothing here reads a file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice, pairwise
+
+from harness.errors import is_seen
+
+MAX_TEXT = 8 * 1024 * 1024
+"""Characters of one text that count."""
+MAX_NEAR, MAX_LOOKED_AT = 5, 20_000
+_SAID = "\0"
+_TOKEN = re.compile(r"[^\W_]+")
+_WORD = re.compile(r"""[^\s"'`,;()\[\]{}<>=|\0]+""")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a text came from: `kind` is user, input, file, tool, tool:NAME or skill; `label` is for people."""
+
+    kind: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """One filed text in its normal form, and what was said to get it, which it cannot make known."""
+
+    source: Source
+    text: str
+    said: str
+
+
+@dataclass(slots=True)
+class Known:
+    """What a run knows. A look-up costs the same however much there is: words and pairs of words lead to the texts.
+
+    `_holders` are, by kind of source, the texts that hold a key and whose call did not say it; a pair that it did say
+    stands under another key, since a longer value may be built on it.
+    """
+
+    _texts: list[_Text] = field(default_factory=list)
+    _holders: dict[str, dict[str, list[int]]] = field(default_factory=dict)
+
+    def file(self, source: Source, text: str, said: Sequence[str] = ()) -> None:
+        """Take in a text. `said` are the words of the call that brought it: an echo makes nothing known."""
+        whole = "\0".join((normal(text[:MAX_TEXT]), *map(normal, leaves(text[:MAX_TEXT]))))
+        filed = _Text(source, whole, "\0".join(map(normal, said)).casefold())
+        echoed, holders = _keys(filed.said), self._holders.setdefault(source.kind, {})
+        for key in _keys(whole.casefold()):
+            holders.setdefault(_SAID + key if key in echoed else key, []).append(len(self._texts))
+        self._texts.append(filed)
+
+    def sources(self, value: str) -> tuple[Source, ...]:
+        """The first source of a value of each kind; empty when it is not known."""
+        sought = normal(value).casefold()
+        if not _TOKEN.search(sought) or not all(map(is_seen, value)):
+            return ()
+        found = (self._first(sought, holders) for holders in self._holders.values())
+        return tuple(source for source in found if source)
+
+    def _first(self, sought: str, holders: Mapping[str, list[int]]) -> Source | None:
+        for at in _candidates(sought, holders):
+            text = self._texts[at]
+            if occurs(sought, text.text.casefold()) and not occurs(sought, text.said):
+                return text.source
+        return None
+
+    def near(self, value: str) -> tuple[tuple[str, Source], ...]:
+        """Up to five known values that look like this one, nearest first, with their source: newest texts first."""
+        import difflib  # only needed once something was refused
+
+        words: dict[str, tuple[str, Source]] = {}
+        for word, source in islice(self._words(), MAX_LOOKED_AT):
+            words.setdefault(word.casefold(), (word, source))
+        close = difflib.get_close_matches(normal(value).casefold(), words, MAX_NEAR, 0.5)
+        return tuple(words[word] for word in close)
+
+    def _words(self) -> Iterator[tuple[str, Source]]:
+        for text in reversed(self._texts):
+            for found in _WORD.finditer(text.text):
+                word = found[0].strip(".:")
+                if _TOKEN.search(word) and not occurs(word.casefold(), text.said):
+                    yield word, text.source
+
+
+def _words_and_pairs(text: str) -> tuple[list[str], list[str]]:
+    """The words of a folded text, and the pairs of neighbours with what stands between them, in their order."""
+    places = [found.span() for found in _TOKEN.finditer(text)]
+    pairs = [text[start:end] for (start, _), (_, end) in pairwise(places)]
+    return [text[start:end] for start, end in places], pairs
+
+
+def _keys(text: str) -> set[str]:
+    words, pairs = _words_and_pairs(text)
+    return {*words, *pairs}
+
+
+def _candidates(sought: str, holders: Mapping[str, list[int]]) -> Sequence[int]:
+    """The texts that hold what is rarest of the value."""
+    words, pairs = _words_and_pairs(sought)
+    if len(pairs) <= 1:
+        return holders.get((pairs or words)[0], ())
+    return min(([*holders.get(pair, ()), *holders.get(_SAID + pair, ())] for pair in pairs), key=len)
+
+
+def normal(text: str) -> str:
+    """NFC, runs of white space as one space."""
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+def occurs(sought: str, text: str) -> bool:
+    """Whether `sought` stands in `text` with no letter, digit or mark directly before or after it."""
+    at = text.find(sought)
+    while at >= 0:
+        end = at + len(sought)
+        if not _joins(text[at - 1 : at]) and not _joins(text[end : end + 1]):
+            return True
+        at = text.find(sought, at + 1)
+    return False
+
+
+def _joins(char: str) -> bool:
+    return bool(char) and (char.isalnum() or unicodedata.category(char)[0] == "M")
+
+
+def leaves(text: str) -> Iterable[str]:
+    """The strings and numbers of a JSON document, or of JSON lines, as they read without escapes."""
+    if text.lstrip()[:1] not in ("{", "["):
+        return ()
+    try:
+        documents = [json.loads(text)]
+    except (ValueError, RecursionError):
+        documents = list(_lines(text))
+    return [leaf for document in documents for leaf in _leaves(document)]
+
+
+def _lines(text: str) -> Iterator[object]:
+    for line in text.splitlines():
+        try:
+            yield json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+
+
+def _leaves(document: object) -> Iterator[str]:
+    """Without recursion: a document may be nested deeper than the stack."""
+    left = [document]
+    while left:
+        value = left.pop()
+        if isinstance(value, dict):
+            left += [*value, *value.values()]
+        elif isinstance(value, list):
+            left += value
+        elif isinstance(value, str | int | float) and not isinstance(value, bool):
+            yield str(value)
