@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import cycle
 from pathlib import Path
@@ -31,6 +31,10 @@ BARE: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 Block = dict[str, Any]
+COUNTED: dict[str, Any] = {}
+"""As the usage of an answer: what the server itself counts, four bytes a token, its cache of prefixes included."""
+LOOK_BACK = 20
+"""Blocks before a marker among which a prefix that was kept is looked for."""
 
 
 @dataclass(slots=True)
@@ -97,6 +101,7 @@ class FakeAnthropic:
         self.reached = threading.Event()
         self.left = threading.Event()
         self._issued: dict[str, str] = {}
+        self._kept: set[tuple[str, ...]] = set()
         self._paused = False
         self._lock = threading.Lock()
         outer = self
@@ -203,6 +208,7 @@ class FakeAnthropic:
             content = [self._signed(block, len(self.requests)) for block in answer.blocks]
             self._issued[_json(content)] = self._prefix(body, body["messages"])
             self._paused = answer.stop == "pause_turn"
+            usage = self._counted(body) if answer.usage is COUNTED else answer.usage
         asked.send_response(200)
         head = {"content-type": "text/event-stream", "request-id": f"req_{len(self.requests)}", **answer.headers}
         for name, value in head.items():
@@ -211,7 +217,7 @@ class FakeAnthropic:
         asked.end_headers()
         sizes = cycle(SIZES)
         try:
-            said = list(events(content, answer, body["model"]))
+            said = list(events(content, replace(answer, usage=usage), body["model"]))
             for n, event in enumerate(said):
                 if n == answer.after % len(said) and answer.fault and self._fault(asked, answer):
                     return
@@ -221,6 +227,16 @@ class FakeAnthropic:
             asked.wfile.write(b"0\r\n\r\n")
         except OSError:
             self.left.set()
+
+    def _counted(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Usage: the longest prefix that is kept near a marker is read, the rest up to the last marker is written."""
+        blocks, markers = _blocks(body)
+        near = [n for n in range(len(blocks) + 1) if any(m - LOOK_BACK <= n <= m for m in markers)]
+        read = max((n for n in near if blocks[:n] in self._kept), default=0)
+        self._kept |= {blocks[:m] for m in markers}
+        at = [sum(map(len, blocks[:n])) // 4 for n in (read, max(markers), len(blocks))]
+        return {"cache_read_input_tokens": at[0], "cache_creation_input_tokens": at[1] - at[0],
+                "input_tokens": at[2] - at[1], "output_tokens": 20}  # fmt: skip
 
     def _fault(self, asked: Any, answer: Answer) -> bool:
         """What goes wrong in the middle; True where nothing comes after it."""
@@ -298,6 +314,15 @@ def _block_events(n: int, block: Block) -> Iterator[bytes]:
     for part in parts:
         yield _sse({"type": "content_block_delta", "index": n, "delta": part})
     yield _sse({"type": "content_block_stop", "index": n})
+
+
+def _blocks(body: dict[str, Any]) -> tuple[tuple[str, ...], list[int]]:
+    """All that a cache keeps, in its order, and after how many blocks a marker stands."""
+    said = [(message["role"], block) for message in body["messages"] for block in message["content"]]
+    blocks = [*body.get("tools", ()), *body.get("system", ()), *said]
+    first = len(body.get("tools", ()))
+    marked = [first + n for n, block in enumerate(body.get("system", ()), 1) if "cache_control" in block]
+    return tuple(map(_json, blocks)), marked + ([len(blocks)] if "cache_control" in body else [])
 
 
 def _problems_of_block(block: Block) -> Iterator[str]:

@@ -55,6 +55,8 @@ class FakeOpenAI:
         self.models: list[str] = ["m"]
         self.loaded: list[str] = []
         self.able: list[str] = ["completion", "tools"]
+        self.loads = False
+        """Whether a chat loads its model, as a real one does."""
         self.gone = threading.Event()
         """Set once a client left before its answer was over."""
         self.port = 0
@@ -176,6 +178,7 @@ def _handler(fake: FakeOpenAI) -> type[BaseHTTPRequestHandler]:
                 return self._json(refused[0], {"error": error})
             if not fake.plays:
                 return self._json(500, {"error": {"message": "no play is left"}})
+            fake.loaded += [body["model"]] if fake.loads and body["model"] not in fake.loaded else []
             return self._play(fake.plays.pop(0), body)
 
         def _json(self, status: int, value: Any, headers: dict[str, str] | None = None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from harness.events.line import at_seconds
 from harness.models.choice import Named, StandIn, Wishes
 from tests.fake_anthropic import (
+    COUNTED,
     KEY,
     Answer,
     FakeAnthropic,
@@ -66,6 +68,25 @@ def test_case_4_a_resume_in_another_process_sends_the_same_bytes(project: Projec
     again = project.resume(first.folder)
     assert (again.stop.name, fake.refused) == ("passed", [])
     assert fake.raw[6] == fake.raw[5] == fake.raw[1]
+
+
+def test_the_prefix_is_paid_for_once_over_forty_turns(project: Project, serve: Any) -> None:
+    """Each request reads what the one before it had kept; two runs of a skill share what comes before the task."""
+    project.tool("look", "seq 1 200 | sed s/^/$1:/", "@arg n  which\n@meta effect read")
+    turns = [Answer([runs(n, "look", str(n))], usage=COUNTED) for n in range(40)]
+    last = Answer([use(40, "finish", answer="done")], usage=COUNTED)
+    fake = serve(*turns, last, last)
+    ran = project.run(HAIKU, budget="turns=50 calls=50")
+    assert (ran.stop.name, fake.refused) == ("passed", [])
+    usage = [event["data"]["usage"] for event in ran.of("model.reply")]
+    assert len(usage) == 41
+    for before, after in pairwise(usage):
+        assert after["cached"] == before.get("cached", 0) + before["written"]
+    share = sum(used.get("cached", 0) for used in usage) / sum(used["input"] for used in usage)
+    assert share > 0.9, share
+    other = project.run(HAIKU, goal="another").of("model.reply")[0]["data"]["usage"]
+    head = fake.requests[0]
+    assert other["cached"] == sum(len(json.dumps(block)) for block in (*head["tools"], *head["system"])) // 4
 
 
 def test_what_a_request_holds_and_what_it_never_holds(project: Project, serve: Any) -> None:

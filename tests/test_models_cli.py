@@ -105,6 +105,30 @@ def test_case_11_an_interruption_ends_the_process_while_the_server_keeps_silent(
     assert events(run)[-1]["data"]["spent"]["nanos"] == round(reserved * 1e9)
 
 
+PEAK = """
+import sys
+from harness.cli.main import main
+code = main()
+peak = next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM"))
+print(peak, file=sys.stderr)
+sys.exit(code)
+"""
+LONG = "x" * (20 << 20)
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
+def test_case_10_a_reply_of_twenty_mebibytes_takes_little_memory(project: Path, provider: str) -> None:
+    with FakeAnthropic(Answer([text(LONG)]), finishes(1, "found")) as fake:
+        with FakeOpenAI([Play(LONG), Play("found")]).serving() as other:
+            model = HAIKU if provider == "anthropic" else f"openai:m@{other.base}"
+            env = clean_env(home_of(project), **fake.env)
+            command = [sys.executable, "-c", PEAK, "run", "work", "x", "-m", model]
+            done = subprocess.run(command, env=env, capture_output=True, text=True, cwd=project)
+    assert (done.returncode, done.stdout) == (0, "found\n"), done.stderr
+    assert [event["data"]["reason"] for event in events(newest(project), "model.fail")] == ["protocol"]
+    assert int(done.stderr.splitlines()[-1]) < 120 * 1024
+
+
 def test_case_17_a_request_that_a_kill_cut_off_stays_paid_for(project: Path) -> None:
     with FakeAnthropic(Answer([text("well " * 20)], fault="stall", after=5), finishes(1)) as fake:
         process = start("run", "work", "x", "-m", HAIKU, cwd=project, **fake.env)

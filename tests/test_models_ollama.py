@@ -16,6 +16,7 @@ from harness.models.ollama import base_of, running_model
 from tests.fake_openai import FakeOpenAI, Play, call
 from tests.loop_world import Project
 
+LOOK = call("run", tool="look", args=[])
 DONE = call("finish", answer="it is 42")
 
 
@@ -101,6 +102,32 @@ def test_a_long_prompt_in_a_long_window(project: Project, served: Any) -> None:
     fake = served(Play("fine"), window=32_768)
     fake.loaded = ["m:latest"]
     assert project.run(f"ollama:m@{fake.base}").answer == "fine"
+
+
+def test_case_18_what_is_composed_keeps_to_the_window(project: Project, served: Any) -> None:
+    """A model that is loaded by the first request says only then how much it reads."""
+    project.tool("big", "i=0; while [ $i -lt 120 ]; do echo line $i of $1; i=$((i+1)); done",
+                 "@meta effect read\n@arg what")  # fmt: skip
+    project.skill(tools="big")
+    reads = [Play("", [call("run", tool="big", args=[f"part-{n}"])]) for n in range(12)]
+    fake = served(*reads, Play("", [DONE]), window=8192)
+    fake.loads = True
+    ran = project.run(f"ollama:m@{fake.base}")
+    assert (ran.stop.name, ran.answer) == ("passed", "it is 42"), ran.end
+    contexts = [event["data"] for event in ran.of("context")]
+    assert contexts and {data["why"] for data in contexts} == {"long"}
+    sizes = [sum(len(str(m.get("content") or "")) for m in body["messages"]) // 4 for body in fake.chats]
+    assert max(sizes) > 4096 * 6 // 10, "the window of an unloaded model was kept to for good"
+    assert max(sizes) < 8192 and "prompt_cut" not in {e["data"]["reason"] for e in ran.of("model.fail")}
+
+
+def test_a_prompt_that_is_cut_after_the_first_operation_is_no_usage_error(project: Project, served: Any) -> None:
+    """Section 5: exit 2 only before the run's first operation, afterwards 3."""
+    cut = {"prompt_tokens": 20, "completion_tokens": 7}
+    for plays, code in (([Play("", [DONE], usage=cut)], 2), ([Play("", [LOOK]), Play("", [DONE], usage=cut)], 3)):
+        ran = project.run(f"ollama:m@{served(*plays).base}")
+        assert ran.of("model.fail")[-1]["data"]["reason"] == "prompt_cut"
+        assert (ran.stop.name, ran.stop.code) == ("error", code)
 
 
 def test_letters_of_two_bytes_are_not_taken_for_a_cut(project: Project, served: Any) -> None:

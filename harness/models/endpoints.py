@@ -21,7 +21,7 @@ KEY_VARIABLE = "OPENAI_API_KEY"
 class Endpoint:
     """Where a model is: `base` ends without a slash; `key`, kept as `key_name`, is sent there and nowhere else.
 
-    `window` (tokens) is asked for before a request, None where it is unknown; `cuts` says that the server drops the
+    `window` (tokens) is asked for at each request, None where it is unknown; `cuts` says that the server drops the
     front of a longer prompt silently, and `cut_fix` what helps. `start` is the form to begin with, why there is nothing
     to begin with, or None where the server does not say.
     """

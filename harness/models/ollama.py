@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -20,6 +21,7 @@ from harness.models import Failure, Model, ModelRef, Opening
 from harness.models.endpoints import Endpoint, check_name, key_of, served, split_name
 from harness.models.failures import failure
 from harness.models.memory import Form, memory_file
+from harness.models.prices import facts_of
 from harness.models.wire import is_loopback
 
 if TYPE_CHECKING:
@@ -34,7 +36,9 @@ CUT_FIX = "start the server with a larger OLLAMA_CONTEXT_LENGTH"
 def named(name: str, source: str, skill: Skill | None = None) -> ModelRef:
     """The model `NAME[@BASE_URL]`. Raises HarnessError for a string that names none, or no base that can be used."""
     check_name("ollama", name, source)
-    return served("ollama", name, source, base_of(name, os.environ))
+    ref = served("ollama", name, source, base_of(name, os.environ))
+    is_known = facts_of(ref.text).price is not None
+    return ref if is_known else replace(ref, facts=replace(ref.facts, window=DEFAULT_WINDOW))
 
 
 def opened(ref: ModelRef, how: Opening) -> Model:

@@ -108,6 +108,7 @@ class OpenAI:
 
     def _learned(self, reply: Reply, form: Form, prompt: Prompt) -> Reply:
         """Keep the form that worked; one in which calls come as text, twice in a row, is not it."""
+        self._measured()  # a model that was loaded only for this request says now what it reads
         if reply.calls_from and was_spoken_before(prompt):
             form = replace(form, mode="json")
         if form != self._form or not self._proven:
@@ -195,11 +196,18 @@ class OpenAI:
 
     def _too_long(self, prompt: Prompt) -> Failure | None:
         """Before it is sent: what no counting of tokens would fit into the window."""
-        window = self.endpoint.window()
+        window = self._measured()
         if window is None or estimate(prompt, self._form or Form()) / 2 <= window:
             return None
         return self._cut(f"the prompt has at least {estimate(prompt, self._form or Form()) // 2} tokens, the window "
                          f"{window}")  # fmt: skip
+
+    def _measured(self) -> int | None:
+        """The tokens that the server reads, as it says; what is composed from now on keeps to them."""
+        window = self.endpoint.window()
+        if window is not None and window != self.ref.facts.window:
+            self.ref = replace(self.ref, facts=replace(self.ref.facts, window=window))
+        return window
 
     def _cut(self, what: str) -> Failure:
         said = f"{self.ref.text} does not read the whole prompt: {what}; {self.endpoint.cut_fix}"
