@@ -88,7 +88,10 @@ class _Server(ThreadingHTTPServer):
 
 
 class FakeAnthropic:
-    """The server, between `with` and its end. `requests` are bodies, `headers` those of each, `refused` the 400s."""
+    """The server, between `with` and its end. `requests` are bodies, `headers` those of each, `refused` the 400s.
+
+    A text of `masks` that was in a reply may come back as what it stands for.
+    """
 
     def __init__(self, *answers: Answer) -> None:
         self.answers = list(answers)
@@ -100,6 +103,7 @@ class FakeAnthropic:
         self.let_go = threading.Event()
         self.reached = threading.Event()
         self.left = threading.Event()
+        self.masks: dict[str, str] = {}
         self._issued: dict[str, str] = {}
         self._kept: set[tuple[str, ...]] = set()
         self._paused = False
@@ -206,7 +210,8 @@ class FakeAnthropic:
             self.let_go.wait(30)
         with self._lock:
             content = [self._signed(block, len(self.requests)) for block in answer.blocks]
-            self._issued[_json(content)] = self._prefix(body, body["messages"])
+            prefix = self._prefix(body, body["messages"])
+            self._issued |= {_json(content): prefix, self._masked(_json(content)): prefix}
             self._paused = answer.stop == "pause_turn"
             usage = self._counted(body) if answer.usage is COUNTED else answer.usage
         asked.send_response(200)
@@ -263,6 +268,11 @@ class FakeAnthropic:
         if said is not None:
             asked.wfile.write(b"%x\r\n%s\r\n" % (len(said), said))
         return False
+
+    def _masked(self, text: str) -> str:
+        for value in sorted(self.masks, key=len, reverse=True):
+            text = text.replace(_json(value)[1:-1], self.masks[value])
+        return text
 
     def _signed(self, block: Block, n: int) -> Block:
         return {**block, "signature": f"sig-{n}"} if block["type"] == "thinking" else block

@@ -6,6 +6,7 @@ import errno
 import io
 import os
 import sys
+from collections.abc import Callable
 from typing import Any, TextIO
 
 import typer
@@ -89,10 +90,8 @@ def explain(error: Exception, said: Globals, arguments: list[str]) -> int:
     if isinstance(error, OSError) and error.errno in MACHINE:
         return tell(machine_error(error, said), said)
     from harness.cli.bug import report
-    from harness.cli.masking import late
 
-    said.hide = said.hide or late()
-    return tell(report(error, arguments, said.hide), said, traceback=error if said.verbose > 1 else None)
+    return tell(report(error, arguments, hide_of(said)), said, traceback=error if said.verbose > 1 else None)
 
 
 def machine_error(error: OSError, said: Globals) -> HarnessError:
@@ -106,7 +105,7 @@ def machine_error(error: OSError, said: Globals) -> HarnessError:
 
 
 def tell(error: HarnessError, said: Globals, usage: str | None = None, traceback: Exception | None = None) -> int:
-    hide = said.hide or str
+    hide = hide_of(said)
     run = f"run: {said.frame['run']}" if said.frame.get("run") else None
     more = [line for line in (error.where, usage, run) if line]
     lines = [f"error: {error.message}", *(f"  {line}" for line in more)]
@@ -122,6 +121,15 @@ def tell(error: HarnessError, said: Globals, usage: str | None = None, traceback
         told = {"code": error.exit_code, "message": hide(error.message), "where": where, "fix": hide(error.fix)}
         print(json.dumps({**said.frame, "code": error.exit_code, "error": told}))
     return error.exit_code
+
+
+def hide_of(said: Globals) -> Callable[[str], str]:
+    """What masks the secrets in an error: what a person typed may be one."""
+    if said.hide is None:
+        from harness.cli.masking import late
+
+        said.hide = late()
+    return said.hide
 
 
 def usage_error(error: Any) -> HarnessError:

@@ -19,7 +19,7 @@ def masker_of(at: Place) -> Masker:
 
 
 def late() -> Callable[[str], str]:
-    """Masks what a command that drives no run says of a bug; nothing where the policy cannot be read."""
+    """Masks what a command that drives no run says of an error; nothing where the policy cannot be read."""
     try:
         project = project_root()
         return masker(load(project), os.environ, project.resolve()).text
