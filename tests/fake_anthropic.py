@@ -9,6 +9,7 @@ import json
 import socket
 import threading
 import time
+from base64 import b64decode
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,6 +25,7 @@ KNOWN = {"model", "max_tokens", "cache_control", "thinking", "output_config", "s
 FIELDS = {
     "text": {"type", "text", "cache_control", "citations"},
     "tool_result": {"type", "tool_use_id", "content", "is_error", "cache_control"},
+    "image": {"type", "source", "cache_control"},
 }
 
 BARE: dict[str, dict[str, Any]] = {
@@ -341,8 +343,20 @@ def _problems_of_block(block: Block) -> Iterator[str]:
         yield f"a block of the user's: {block['type']} {sorted(block)}"
     if block["type"] == "text" and not block["text"].strip():
         yield "text content blocks must be non-empty"
+    if block["type"] == "image":
+        yield from _problems_of_image(block["source"])
     for part in block.get("content") or () if block["type"] == "tool_result" else ():
         yield from _problems_of_block(part)
+
+
+def _problems_of_image(source: dict[str, Any]) -> Iterator[str]:
+    """An image is what its kind says, and not too large."""
+    raw = b64decode(source["data"], validate=True)
+    first = {"image/png": b"\x89PNG\r\n", "image/jpeg": b"\xff\xd8\xff"}.get(source["media_type"])
+    if set(source) != {"type", "media_type", "data"} or source["type"] != "base64" or first is None:
+        yield f"image.source: {sorted(source)} {source['media_type']}"
+    elif not raw.startswith(first) or len(raw) > 5 * 1024 * 1024:
+        yield "Could not process image"
 
 
 def _unanswered(messages: list[dict[str, Any]]) -> Iterator[str]:

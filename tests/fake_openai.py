@@ -10,6 +10,7 @@ import json
 import sys
 import threading
 import time
+from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -96,7 +97,7 @@ class FakeOpenAI:
 
     def tokens(self, body: Json) -> int:
         """What this server reads: four letters a token, the front dropped where it is an Ollama."""
-        sizes = [len(str(m.get("content") or "")) // 4 + 4 for m in body["messages"]]
+        sizes = [_size(m.get("content")) // 4 + 4 for m in body["messages"]]
         if self.kind != "ollama":
             return sum(sizes)
         while len(sizes) > 2 and sum(sizes) > self.window:
@@ -119,7 +120,9 @@ def _wrong_messages(messages: list[Json], tools: bool) -> str:
         if open_ids:
             return f"tool_call_ids did not have response messages: {open_ids}"
         if role in ("user", "system") and not (isinstance(content, str) and content):
-            return f"content of {role} must be a text"
+            wrong = _wrong_parts(content) if role == "user" else "no text"
+            if wrong:
+                return f"content of {role}: {wrong}"
         if role == "assistant":
             extra = set(message) - {"role", "content", "tool_calls"}
             if extra:
@@ -131,6 +134,27 @@ def _wrong_messages(messages: list[Json], tools: bool) -> str:
                 return wrong or "content is null"
             open_ids = [made["id"] for made in message.get("tool_calls", [])]
     return f"tool_call_ids did not have response messages: {open_ids}" if open_ids else ""
+
+
+def _wrong_parts(content: Any) -> str:
+    """What is wrong with a message of parts: texts, and images with their bytes in the URL."""
+    if not isinstance(content, list) or not content:
+        return "must be a text or parts"
+    for part in content:
+        if part["type"] == "text" and set(part) == {"type", "text"} and part["text"]:
+            continue
+        url = part.get("image_url", {}).get("url", "")
+        if part["type"] != "image_url" or not url.startswith(("data:image/png;base64,", "data:image/jpeg;base64,")):
+            return f"no such part: {str(part)[:100]}"
+        b64decode(url.partition(",")[2], validate=True)
+    return ""
+
+
+def _size(content: Any) -> int:
+    """Letters of a message; an image counts as so many as its tokens are."""
+    if isinstance(content, list):
+        return sum(len(part["text"]) if part["type"] == "text" else 4 * 1600 for part in content)
+    return len(str(content or ""))
 
 
 def _wrong_calls(calls: list[Json]) -> str:

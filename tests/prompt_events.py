@@ -52,7 +52,8 @@ class Tape:
 
     def __init__(self, shape: Frame | None = None, blobs: dict[str, str] | None = None, **start: Any) -> None:
         self.blobs, self.events, self.state = blobs if blobs is not None else {}, [], State()
-        self.transcript = Transcript(shape or frame(), release, lambda ref: self.blobs[ref["blob"]], fresh)  # type: ignore[index]
+        blob = lambda ref: self.blobs[ref["blob"]]  # noqa: E731
+        self.transcript = Transcript(shape or frame(), release, blob, fresh, bytes.fromhex)
         begin = {"run": "r", "skill": "oncall-triage", "goal": "what is going wrong", "inputs": {}}
         self.add("run.start", {**begin, **start})
 

@@ -10,7 +10,7 @@ from harness.events.log import INLINE_LARGE
 from harness.loop.ending import end
 from harness.loop.run import Run, Stop
 from harness.models import Prompt
-from harness.models.prices import estimate_tokens
+from harness.models.prices import estimate_tokens, prompt_tokens
 
 WHY = {"overflow": "overflow", "bad_request": "refused"}
 """Failures that a shorter history may mend, and how the event calls them."""
@@ -41,15 +41,16 @@ def _due(run: Run, prompt: Prompt) -> str | None:
 
 def tokens(run: Run, prompt: Prompt) -> int:
     """What a request is estimated to hold."""
-    return estimate_tokens(prompt.bytes, prompt.new_bytes, run.state.asking.measured)
+    return prompt_tokens(prompt, run.state.asking.measured)
 
 
 def room(run: Run) -> int:
     """How many tokens a request may grow to: as is set, within the model's window, and below its dearer prices."""
     assert run.model is not None
-    ref = run.model.ref
+    ref, asked = run.model.ref, getattr(run.model, "window", None)
+    window = ref.facts.window if asked is None else asked()
     over = ref.price.over if ref.price is not None else None
-    return min(run.world.context, ref.facts.window * 6 // 10, *(() if over is None else (over,)))
+    return min(run.world.context, window * 6 // 10, *(() if over is None else (over,)))
 
 
 def limit_of(run: Run) -> int:

@@ -14,6 +14,7 @@ from typing import Any
 from harness.events.log import follow
 from harness.events.state import Operation
 from harness.loop.paths import hidden_reason, open_beneath
+from harness.loop.pictures import media_of
 from harness.loop.result import result_digest
 from harness.loop.run import Run
 from harness.policy.decide import Request
@@ -94,10 +95,13 @@ def perform(run: Run, op: Operation) -> dict[str, Any]:
     names: set[str] = set()
     told = run.masker.raw(raw, names, net=True)
     run.report(((name, "read") for name in names), op.n)
-    shown = select(told, op.arguments.get("lines"))
+    media = media_of(told, dropped, run.model is not None and run.model.ref.shows_pictures)
+    shown = told if media is not None else select(told, op.arguments.get("lines"))
     data: dict[str, Any] = {"outcome": "done", "exit": 0, "class": "OK", "ms": 0, "out": run.log.fit(shown)}
     if dropped:
         data["dropped"] = dropped
+    if media is not None:
+        data["media"] = media
     return data | {"result": result_digest(0, told, ())} | _artifact(run, where, raw)
 
 

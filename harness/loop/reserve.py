@@ -9,7 +9,7 @@ from typing import Any
 from harness.events.spending import MONEY
 from harness.loop.run import Run
 from harness.models import ModelRef, Prompt, Usage
-from harness.models.prices import affordable, cost_nanos, estimate_tokens, reserved_nanos
+from harness.models.prices import affordable, cost_nanos, prompt_tokens, reserved_nanos
 from harness.policy.budget import limit, used
 
 MAX_TOKENS = {"strong": 16_000, "cheap": 4_000}
@@ -27,7 +27,7 @@ class Refused:
 
 def reserve(run: Run, prompt: Prompt, ref: ModelRef) -> Prompt | Refused:
     """The prompt with its estimate and as much output as its limits leave it."""
-    estimate = estimate_tokens(prompt.bytes, prompt.new_bytes, run.state.asking.measured)
+    estimate = prompt_tokens(prompt, run.state.asking.measured)
     wanted = _wanted(run, prompt, ref)
     for key, room in (("usd", _bought(run, ref, estimate)), ("tokens", _counted(run, ref, estimate))):
         if room is not None and room < min(wanted, LEAST):

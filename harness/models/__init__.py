@@ -7,6 +7,13 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from harness.models.turns import Raw
+from harness.models.turns import Replied as Replied
+from harness.models.turns import Result as Result
+from harness.models.turns import Results as Results
+from harness.models.turns import Said as Said
+from harness.models.turns import Turn as Turn
+
 if TYPE_CHECKING:
     from datetime import date
     from pathlib import Path
@@ -16,41 +23,6 @@ if TYPE_CHECKING:
     from harness.skills import Skill
 
 LOCAL = "local"
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """Texts that stand in a user turn: the task, the state, a person's words."""
-
-    texts: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The answer to one call: `blocks` are texts; the last result of a turn also carries notes and releases."""
-
-    call_id: str
-    blocks: tuple[str, ...]
-    failed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Results:
-    """One user turn: a result for every call of the reply before it, in call order, then a person's words."""
-
-    results: tuple[Result, ...]
-    said: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Replied:
-    """An assistant turn: the provider's own blocks, verbatim."""
-
-    dialect: str
-    content: list[Any]
-
-
-Turn = Said | Results | Replied
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +62,8 @@ class Prompt:
 
     `offer` and `waiting` say what is callable now and what is not; `deadline` is seconds of the monotonic clock.
     `bytes` and `body` are length and SHA-256 of the canonical bytes, `new_bytes` those of the turns since the newest
-    reply; `estimate` is the input in tokens as reserved for.
+    reply; `pictures` and `new_pictures` count images in the same way, and `raw` reads the bytes of one by its SHA-256.
+    `estimate` is the input in tokens as reserved for.
     `turn` is 1 + the replies so far; `failed` counts the requests that failed by an answer, over the whole run.
     Without `verbs` no call is possible; `schema` is the form that a JSON reply must have. `ended` is for models that
     read results instead of text, `earlier` (the replies of the contexts before) for those that replay, `brief` for
@@ -114,6 +87,9 @@ class Prompt:
     bytes: int = 0
     new_bytes: int = 0
     body: str = ""
+    pictures: int = 0
+    new_pictures: int = 0
+    raw: Raw = field(default=lambda sha: b"", compare=False)
     estimate: int = 0
     deadline: float | None = None
     spoken: str = ""
@@ -213,6 +189,8 @@ class Price:
 
 
 FREE = Price()
+PICTURED = frozenset({"anthropic", "openai", "ollama"})
+"""Schemes whose format has a place for images."""
 NEVER_PAID = frozenset({"scripted", "none", "local", "agent"})
 """Schemes whose models nobody is paid for."""
 
@@ -255,6 +233,11 @@ class ModelRef:
     def demonstration(self) -> bool:
         """Whether this model only shows that the machinery works."""
         return self.scheme == LOCAL
+
+    @property
+    def shows_pictures(self) -> bool:
+        """Whether images can be put before it."""
+        return self.facts.images and self.scheme in PICTURED
 
     @property
     def price(self) -> Price | None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
-from harness.models import Prompt, Replied, Said, Turn
+from harness.models import Prompt, Replied, Result, Results, Said, Turn
 from harness.models.verbs import TOOLS
 
 
@@ -68,14 +68,25 @@ def encode_turn(turn: Turn) -> dict[str, Any]:
         return {"role": "assistant", "content": turn.content}
     if isinstance(turn, Said):
         return {"role": "user", "said": list(turn.texts)}
-    results = [{"id": r.call_id, "blocks": list(r.blocks), "failed": r.failed} for r in turn.results]
+    results = [_result(result) for result in turn.results]
     said = {"said": list(turn.said)} if turn.said else {}
     return {"role": "user", "results": results, **said}
+
+
+def _result(result: Result) -> dict[str, Any]:
+    pictures = [{"kind": p.kind, "sha256": p.sha, "bytes": p.size, "label": p.label} for p in result.pictures]
+    plain = {"id": result.call_id, "blocks": list(result.blocks), "failed": result.failed}
+    return plain | ({"pictures": pictures} if pictures else {})
 
 
 def turn_bytes(turn: Turn) -> int:
     """How many of a body's bytes are this turn's."""
     return len(_json(encode_turn(turn)))
+
+
+def turn_pictures(turn: Turn) -> int:
+    """How many images a turn holds."""
+    return sum(len(result.pictures) for result in turn.results) if isinstance(turn, Results) else 0
 
 
 def _json(value: object) -> bytes:

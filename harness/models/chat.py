@@ -7,11 +7,13 @@ of another mode or provider are told as what they said: whoever goes on with the
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from harness.models import Call, Prompt, Replied, Result, Results
 from harness.models.spoken import arguments, last_call, whole_call
+from harness.models.turns import Picture, Raw
 from harness.models.verbs import TOOLS, calls_or_finish, make_call
 
 Mode = Literal["tools", "json", "text"]
@@ -57,13 +59,22 @@ def _branch(tool: Json, released: Sequence[str]) -> Json:
 
 def messages(prompt: Prompt, mode: Mode) -> list[Json]:
     """System, then the turns. A result stands as its call did: beside it for a provider's call, else as said."""
+    return _messages(prompt, mode, prompt.raw)
+
+
+def written(prompt: Prompt, mode: Mode) -> list[Json]:
+    """The same without the bytes of images: what its letters are counted of."""
+    return _messages(prompt, mode, lambda sha: b"")
+
+
+def _messages(prompt: Prompt, mode: Mode, raw: Raw) -> list[Json]:
     words = (prompt.spoken,) if mode != "tools" and prompt.verbs else ()
     made: list[Json] = [{"role": "system", "content": _joined((prompt.system[0], *words, prompt.system[1]))}]
     for turn in prompt.turns:
         if isinstance(turn, Replied):
             made.append(_assistant(turn, mode))
         elif isinstance(turn, Results):
-            made += _results(turn, {call["id"] for call in made[-1].get("tool_calls", ())})
+            made += _results(turn, {call["id"] for call in made[-1].get("tool_calls", ())}, raw)
         else:
             made.append({"role": "user", "content": _joined(turn.texts)})
     return made
@@ -73,11 +84,23 @@ def _joined(texts: Sequence[str]) -> str:
     return "\n\n".join(text for text in texts if text)
 
 
-def _results(turn: Results, called: set[str]) -> list[Json]:
+def _results(turn: Results, called: set[str], raw: Raw) -> list[Json]:
     answered = [result for result in turn.results if result.call_id in called]
     told = [_joined(result.blocks) for result in turn.results if result.call_id not in called]
-    said = _joined((*told, *turn.said))
-    return [_tool(result) for result in answered] + ([{"role": "user", "content": said}] if said else [])
+    pictures = [part for result in turn.results for picture in result.pictures for part in _picture(picture, raw)]
+    words = (_joined(told), _joined(turn.said))
+    content = [*_part(words[0]), *pictures, *_part(words[1])] if pictures else _joined(words)
+    return [_tool(result) for result in answered] + ([{"role": "user", "content": content}] if content else [])
+
+
+def _picture(picture: Picture, raw: Raw) -> list[Json]:
+    """An image and whose it is: a message that answers a call has no place for one."""
+    url = f"data:image/{picture.kind};base64,{b64encode(raw(picture.sha)).decode()}"
+    return [*_part(picture.label), {"type": "image_url", "image_url": {"url": url}}]
+
+
+def _part(text: str) -> list[Json]:
+    return [{"type": "text", "text": text}] if text else []
 
 
 def _tool(result: Result) -> Json:

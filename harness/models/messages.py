@@ -6,12 +6,14 @@ Pure. What a request holds depends on the prompt and the model alone, so that an
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from harness.models import Call, Failure, ModelRef, Prompt, Replied, Reply, Results, Said, Stop, Turn, Usage
 from harness.models.failures import failure
 from harness.models.status import status_failure
+from harness.models.turns import Picture, Raw
 from harness.models.verbs import TOOLS, calls_or_finish, make_call
 
 STOPS: dict[str, Stop] = {
@@ -33,25 +35,34 @@ def parameters(prompt: Prompt, ref: ModelRef, ttl: str = "5m") -> dict[str, Any]
         found["system"] = system
     if prompt.verbs:
         found["tools"] = list(TOOLS)
-    found["messages"] = [message for turn in prompt.turns if (message := encode(turn))["content"]]
+    found["messages"] = [message for turn in prompt.turns if (message := encode(turn, prompt.raw))["content"]]
     return found
 
 
-def encode(turn: Turn) -> dict[str, Any]:
-    """One turn as a message. An empty text is left out: the API refuses it, even where it came from there."""
+def encode(turn: Turn, raw: Raw) -> dict[str, Any]:
+    """One turn as a message. An empty text is left out: the API refuses it, even where it came from there.
+
+    `raw` reads the bytes of an image by its SHA-256.
+    """
     if isinstance(turn, Replied):
         return {"role": "assistant", "content": [block for block in turn.content if not _is_empty(block)]}
     if isinstance(turn, Said):
         return {"role": "user", "content": _texts(turn.texts)}
-    return {"role": "user", "content": [*_results(turn), *_texts(turn.said)]}
+    return {"role": "user", "content": [*_results(turn, raw), *_texts(turn.said)]}
 
 
-def _results(turn: Results) -> list[dict[str, Any]]:
+def _results(turn: Results, raw: Raw) -> list[dict[str, Any]]:
     found = []
     for result in turn.results:
-        block = {"type": "tool_result", "tool_use_id": result.call_id, "content": _texts(result.blocks)}
+        content = [*(_picture(picture, raw) for picture in result.pictures), *_texts(result.blocks)]
+        block = {"type": "tool_result", "tool_use_id": result.call_id, "content": content}
         found.append(block | ({"is_error": True} if result.failed else {}))
     return found
+
+
+def _picture(picture: Picture, raw: Raw) -> dict[str, Any]:
+    data = b64encode(raw(picture.sha)).decode()
+    return {"type": "image", "source": {"type": "base64", "media_type": f"image/{picture.kind}", "data": data}}
 
 
 def _texts(texts: tuple[str, ...]) -> list[dict[str, Any]]:

@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 from harness.models import Call, Failure, Model, ModelRef, Opening, Prompt, Replied, Reply, Stop
 from harness.models.answers import Refused, refused
 from harness.models.assembly import Assembly, MalformedReplyError, figures
-from harness.models.chat import DIALECTS, MODES, calls_of, messages, request, was_spoken, with_ids
+from harness.models.chat import DIALECTS, MODES, calls_of, request, was_spoken, with_ids, written
 from harness.models.endpoints import OWN_BASE, Endpoint, check_name, openai_endpoint, served, split_name
 from harness.models.failures import failure
 from harness.models.memory import Form, memory_file, recall, remember
+from harness.models.ollama import DEFAULT_WINDOW
+from harness.models.prices import PICTURE_TOKENS
 from harness.models.reading import take, timed
 from harness.models.wire import BrokenExchange, Exchange, Timers
 
@@ -65,6 +67,11 @@ class OpenAI:
     def mode(self) -> str:
         """The mode of the next request, as far as is known."""
         return (self._form or recall(self._file, self.endpoint.base, self.endpoint.name) or Form()).mode
+
+    def window(self) -> int:
+        """Tokens that the model reads now, as far as its server says."""
+        unknown = DEFAULT_WINDOW if self.endpoint.cuts else self.ref.facts.window
+        return self.endpoint.window() or unknown
 
     def __call__(
         self, prompt: Prompt, *, on: Callable[[str], None], cancel: Cancel | None = None
@@ -242,8 +249,8 @@ def stop_of(whole: Assembly, calls: Sequence[Call]) -> Stop | None:
 
 def estimate(prompt: Prompt, form: Form) -> int:
     """Tokens of a prompt, rather too many: three letters each. Letters, for bytes of other scripts count double."""
-    asked = len(json.dumps(messages(prompt, form.mode), ensure_ascii=False))
-    return math.ceil(asked / 3)
+    asked = len(json.dumps(written(prompt, form.mode), ensure_ascii=False))
+    return math.ceil(asked / 3) + PICTURE_TOKENS * prompt.pictures
 
 
 def was_spoken_before(prompt: Prompt) -> bool:

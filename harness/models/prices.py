@@ -18,7 +18,7 @@ from typing import Any
 from harness.config import user_file
 from harness.documents import Node, YamlError, read_yaml
 from harness.errors import HarnessError
-from harness.models import Facts, Price, Usage
+from harness.models import Facts, Price, Prompt, Usage
 from harness.models.fields import Fields
 from harness.tools.regular import read_regular
 
@@ -29,6 +29,7 @@ _RATES = {"in": "input", "out": "out", "write": "written", "write_1h": "written_
 _KEYS = (*_RATES, "over", "times", "window", "max_out", "images", "thinking", "source", "checked")
 _DATED = re.compile(r"-20[0-9]{6}$")
 _PER_NANO = Decimal(1000)  # a dollar for a million tokens is 1,000 nano-dollars a token
+PICTURE_TOKENS = 1_600
 _FIRST_BYTES_A_TOKEN = Decimal(3)
 
 
@@ -171,6 +172,12 @@ def affordable(price: Price, estimate: int, left_nanos: Decimal) -> int:
     if not price.out:
         return 0 if rest < 0 else 1 << 40
     return int((rest / (price.out * tier)).to_integral_value(rounding="ROUND_FLOOR"))
+
+
+def prompt_tokens(prompt: Prompt, last: tuple[int, int, int] | None) -> int:
+    """What a request is estimated to hold, its images too. `last` is as below."""
+    pictures = prompt.pictures if last is None or not last[1] else prompt.new_pictures
+    return estimate_tokens(prompt.bytes, prompt.new_bytes, last) + PICTURE_TOKENS * pictures
 
 
 def estimate_tokens(size: int, new: int, last: tuple[int, int, int] | None) -> int:

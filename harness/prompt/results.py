@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.events.state import Operation, State
-from harness.models import Result
+from harness.models.turns import Picture, Result
 from harness.prompt import observation as seen
 from harness.prompt.texts import Frame, marked, task_block
 
 Blob = Callable[[object], str]
+MOST_PICTURES = 4
 REASON_LIMIT = 2000  # characters of one reason: it may quote what the model wrote
 
 
@@ -52,7 +53,29 @@ def answers(
     made = []
     for call, group, texts, size in zip(calls, pieces, wanted, sizes, strict=True):
         failed = seen.error_class(state.ops[call.op]) != "OK" if call.verb != "finish" else not _accepted(verify)
-        made.append(Result(call.id, texts if size <= level else _fit(group, level, frame.mark), failed))
+        told = texts if size <= level else _fit(group, level, frame.mark)
+        made.append(Result(call.id, told, failed, _pictures(state.ops[call.op], frame.mark)))
+    return _with_few_pictures(made, frame.mark)
+
+
+def _pictures(op: Operation, mark: str) -> tuple[Picture, ...]:
+    """The image of a read that the model is shown."""
+    result = op.result or {}
+    media, kept = result.get("media") or {}, result.get("out")
+    if not media.get("shown") or not isinstance(kept, Mapping):
+        return ()
+    return (Picture(media["kind"], str(kept.get("blob")), media["bytes"], marked(f"the image of op:{op.n}", mark)),)
+
+
+def _with_few_pictures(results: Sequence[Result], mark: str) -> list[Result]:
+    """The first images of a turn; of the others is said how to see them."""
+    made, left = [], MOST_PICTURES
+    for result in results:
+        left -= len(result.pictures)
+        if result.pictures and left < 0:
+            said = marked(f"not shown: a turn shows {MOST_PICTURES} images; read it in the next one", mark)
+            result = replace(result, pictures=(), blocks=(*result.blocks, said))
+        made.append(result)
     return made
 
 
@@ -121,11 +144,11 @@ def refusal(op: Operation, mark: str) -> str:
 
 def _observed(op: Operation, state: State, frame: Frame, blob: Blob) -> list[_Piece]:
     result, failed = op.result or {}, seen.error_class(op) != "OK"
+    if isinstance(result.get("media"), Mapping):
+        return [_image(result["media"], _source(op, state, frame), f"op:{op.n}", frame.mark)]
     out = seen.output(result.get("out"), blob)
     pieces = [_data(out, _source(op, state, frame), f"op:{op.n}", frame.mark)]
-    if isinstance(result.get("media"), Mapping):
-        pieces[0].body = _image(result["media"], out, frame.mark)
-    elif op.verb == "read" and failed and not out.text and result.get("why"):
+    if op.verb == "read" and failed and not out.text and result.get("why"):
         pieces = []  # there was nothing to read, and the reason says all
     err = seen.output(result.get("err"), blob)
     if failed and err.text:
@@ -140,11 +163,12 @@ def _data(out: seen.Output, attributes: Mapping[str, Any], pointer: str, mark: s
     return _Piece(body, {**attributes, "bytes": out.size}, pointer)
 
 
-def _image(media: Mapping[str, Any], out: seen.Output, mark: str) -> str:
-    size = f", {media['width']}x{media['height']}" if "width" in media and "height" in media else ""
-    sha = media.get("sha256") or out.sha
-    digest = f", sha256 {sha}" if sha else ""
-    return seen.neutral(f"image {media.get('kind', '')}{size}, {media.get('bytes', out.size)} bytes{digest}\n", mark)
+def _image(media: Mapping[str, Any], attributes: Mapping[str, Any], pointer: str, mark: str) -> _Piece:
+    """An image in words: its bytes are no text."""
+    sides = f", {media['width']}x{media['height']}" if "width" in media else ""
+    digest = f", sha256 {media['sha256']}" if "sha256" in media else ""
+    said = f"image {media['kind']}{sides}, {media['bytes']} bytes{digest}\n"
+    return _Piece(seen.neutral(said, mark), {**attributes, "bytes": media["bytes"]}, pointer)
 
 
 def _stderr(err: seen.Output, name: str, n: int, mark: str) -> _Piece:

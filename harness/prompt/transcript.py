@@ -13,8 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 from harness.events.state import Operation, State
-from harness.models import Ended, Offer, Part, Prompt, Replied, Result, Results, Said, Turn
-from harness.models.body import Growing, turn_bytes
+from harness.models import Ended, Offer, Part, Prompt, Replied, Results, Said, Turn
+from harness.models.body import Growing, turn_bytes, turn_pictures
+from harness.models.turns import Raw
 from harness.prompt.compile import RECENT, Compiled, Past, Story, View, compiled, own_words
 from harness.prompt.observation import error_class, neutral, output
 from harness.prompt.opening import flat, opening, parts, system_parts
@@ -40,14 +41,14 @@ class Transcript:
     """The turns so far, and what the next user turn will hold.
 
     `release` says what may be called in a state, `fresh` which operations' results stand in it; both must depend on
-    the state alone. `blob` reads a blob reference to its text.
+    the state alone. `blob` reads a blob reference to its text, `raw` the bytes of one by their SHA-256.
     """
 
     def __init__(
         self, frame: Frame, release: Callable[[State], Release], blob: Callable[[object], str],
-        fresh: Callable[[State], Collection[int]],
+        fresh: Callable[[State], Collection[int]], raw: Raw,
     ) -> None:  # fmt: skip
-        self.frame, self.release, self.blob, self.fresh = frame, release, blob, fresh
+        self.frame, self.release, self.blob, self.fresh, self.raw = frame, release, blob, fresh, raw
         self.turns: list[Turn] = []
         self.earlier: list[Replied] = []
         self._opening: Compiled | None = None
@@ -116,7 +117,11 @@ class Transcript:
             spoken=SPOKEN if self.frame.verbs else "",
         )
         size, digest = self._body.measured(self.turns, pending)
-        return replace(made, bytes=size, body=digest, new_bytes=sum(map(turn_bytes, self._unanswered(turns))))
+        new, pictures = self._unanswered(turns), sum(map(turn_pictures, turns))
+        return replace(
+            made, bytes=size, body=digest, new_bytes=sum(map(turn_bytes, new)), raw=self.raw,
+            pictures=pictures, new_pictures=sum(map(turn_pictures, new)),
+        )  # fmt: skip
 
     def _unanswered(self, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
         """The turns since the newest reply."""
@@ -230,7 +235,7 @@ class Transcript:
         if self._calls[0].implicit:  # the reply held no call that a result could answer
             return Said((*results[0].blocks, *news, *words))
         end = results[-1]
-        return Results((*results[:-1], Result(end.call_id, (*end.blocks, *news), end.failed)), words)
+        return Results((*results[:-1], replace(end, blocks=(*end.blocks, *news))), words)
 
     def _news(self, release: Release) -> tuple[str, ...]:
         told = changes(self.frame, self._told, release) if self._told is not None else ""

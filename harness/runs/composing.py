@@ -17,6 +17,7 @@ from harness.loop.question import form_of
 from harness.loop.run import Run
 from harness.loop.toolset import Toolset, values_of
 from harness.models import Offer, Prompt
+from harness.models.turns import Raw
 from harness.prompt import Frame, Release, Transcript
 from harness.prompt.texts import limits_text
 from harness.runs.given import context_of, project_of
@@ -34,21 +35,24 @@ MAX_FILES = 20
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a transcript is composed from: a skill, what may be called, a run's first event, a reader of its values.
+    """What a transcript is composed from: a skill, what may be called, a run's first event, readers of its values.
 
-    `hide` masks the secrets of what the files of a project say.
+    `text` reads a value of an event, `raw` the bytes of a blob. `hide` masks the secrets of what the files of a project
+    say.
     """
 
     resolved: Resolved
     kit: Toolset
     start: Mapping[str, Any]
     text: Callable[[object], str]
+    raw: Raw
     hide: Callable[[str], str] = str
 
 
 def transcript_of(run: Run, resolved: Resolved) -> Transcript:
     """What the model of this run sees, composed from its journal."""
-    return compose(Source(resolved, run.toolset, run.state.start, run.text, run.masker.text))
+    read = partial(blob_bytes, run.folder)
+    return compose(Source(resolved, run.toolset, run.state.start, run.text, read, run.masker.text))
 
 
 def compose(source: Source) -> Transcript:
@@ -64,7 +68,7 @@ def compose(source: Source) -> Transcript:
         mark=start["model"]["mark"], can_ask=True, workers=frozenset(kit.workers),
         project=project_of(start, source.text((start.get("project") or {}).get("text", ""))), context=context_of(start),
     )  # fmt: skip
-    return Transcript(frame, partial(_release, kit), source.text, partial(_fresh, kit))
+    return Transcript(frame, partial(_release, kit), source.text, partial(_fresh, kit), source.raw)
 
 
 def question_transcript(start: Mapping[str, Any], text: Callable[[object], str]) -> Transcript:
@@ -75,7 +79,7 @@ def question_transcript(start: Mapping[str, Any], text: Callable[[object], str])
         limits="", mark=start["model"]["mark"], can_ask=False, verbs=False, form=form_of(kept),
         max_tokens=int(kept["max_tokens"]),
     )  # fmt: skip
-    return Transcript(frame, lambda state: Release((), {}), text, lambda state: ())
+    return Transcript(frame, lambda state: Release((), {}), text, lambda state: (), lambda sha: b"")
 
 
 def body_of(skill: Skill, start: Mapping[str, Any], text: Callable[[object], str]) -> str:
@@ -136,15 +140,19 @@ def _source(folder: Path, catalog: Catalog, start: Mapping[str, Any]) -> Source:
     if path.name.lower() != "skill.md":
         raise HarnessError("no model is asked in this run", f"harness show {folder.name}")
     resolved = usable(catalog, find(catalog, str(path.parent)))
-    return Source(resolved, skill_kit(resolved), start, partial(blob_text, folder))
+    return Source(resolved, skill_kit(resolved), start, partial(blob_text, folder), partial(blob_bytes, folder))
 
 
 def blob_text(folder: Path, value: object) -> str:
     """A text of an event of this run, inline or not."""
     if isinstance(value, Mapping) and isinstance(value.get("blob"), str):
-        raw: bytes = (folder / "blobs" / value["blob"]).read_bytes()
-        return raw.decode("utf-8", "replace")
+        return blob_bytes(folder, value["blob"]).decode("utf-8", "replace")
     return value if isinstance(value, str) else ""
+
+
+def blob_bytes(folder: Path, sha: str) -> bytes:
+    """The bytes of a blob of this run."""
+    return (folder / "blobs" / sha).read_bytes()
 
 
 def _release(kit: Toolset, state: State) -> Release:
