@@ -259,6 +259,12 @@ class FakeAnthropic:
             if asked.connection.recv(1) == b"":
                 self.left.set()
             return True
+        if answer.fault == "no rest":
+            more = _sse({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "more"}})
+            while not self.let_go.wait(0.005):
+                asked.wfile.write(b"%x\r\n%s\r\n" % (len(more), more))
+                asked.wfile.flush()
+            return True
         if answer.fault == "end":
             asked.wfile.write(b"0\r\n\r\n")
             return True

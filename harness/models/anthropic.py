@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import inf
 from queue import Empty
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -98,6 +99,7 @@ def _listen(
     while not assembly.ended:
         try:
             item = exchange.heard.get(timeout=POLL_S)
+            item = item if item is None else _overdue(prompt, cancel, heard_at, inf) or item  # it may never rest
         except Empty:
             item = _overdue(prompt, cancel, heard_at, patience.first if first_ms is None else patience.between)
             if item is None:

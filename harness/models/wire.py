@@ -6,6 +6,7 @@ word. Whoever gives up shuts the socket, so that the thread ends too. Not a plac
 
 from __future__ import annotations
 
+import math
 import queue
 import socket
 import threading
@@ -103,6 +104,7 @@ class Exchange:
                 continue
             if isinstance(found, BaseException):
                 raise found
+            self._give_up_if_due(math.inf)  # a server that never rests shall not keep anybody from leaving
             return found
 
     def _give_up_if_due(self, limit: float) -> None:
