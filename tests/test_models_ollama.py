@@ -197,17 +197,3 @@ def _answer(server: socket.socket, how: str) -> None:
             except OSError:
                 return
             time.sleep(0.02)
-
-
-def test_a_history_is_composed_to_the_window_that_the_server_has(project: Project, served: Any) -> None:
-    """Section 6: 60 % of what `/api/ps` tells, whatever the settings allow."""
-    project.tool("show", 'seq -f "line %g" 1 400', "@meta effect read\n@arg what!")
-    project.skill(tools="show")
-    looks = [Play("", [call("run", tool="show", args=[f"w{n}"])]) for n in range(8)]
-    fake = served(*looks, Play("", [DONE]), window=8192)
-    fake.loaded = ["m"]
-    ran = project.run(f"ollama:m@{fake.base}")
-    assert ran.stop.name == "passed", ran.end
-    contexts = [event["data"] for event in ran.of("context")]
-    assert contexts and all((c["why"], c["limit"]) == ("long", 8192 * 6 // 10 // 2) for c in contexts)
-    assert max(event["data"].get("estimate", 0) for event in ran.of("model.start")) <= 8192 * 6 // 10

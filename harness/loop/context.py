@@ -47,10 +47,9 @@ def tokens(run: Run, prompt: Prompt) -> int:
 def room(run: Run) -> int:
     """How many tokens a request may grow to: as is set, within the model's window, and below its dearer prices."""
     assert run.model is not None
-    ref, asked = run.model.ref, getattr(run.model, "window", None)
-    window = ref.facts.window if asked is None else asked()
+    ref = run.model.ref
     over = ref.price.over if ref.price is not None else None
-    return min(run.world.context, window * 6 // 10, *(() if over is None else (over,)))
+    return min(run.world.context, ref.facts.window * 6 // 10, *(() if over is None else (over,)))
 
 
 def limit_of(run: Run) -> int:

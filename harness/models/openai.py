@@ -21,7 +21,6 @@ from harness.models.chat import DIALECTS, MODES, calls_of, request, was_spoken, 
 from harness.models.endpoints import OWN_BASE, Endpoint, check_name, openai_endpoint, served, split_name
 from harness.models.failures import failure
 from harness.models.memory import Form, memory_file, recall, remember
-from harness.models.ollama import DEFAULT_WINDOW
 from harness.models.prices import PICTURE_TOKENS
 from harness.models.reading import take, timed
 from harness.models.wire import BrokenExchange, Exchange, Timers
@@ -67,11 +66,6 @@ class OpenAI:
     def mode(self) -> str:
         """The mode of the next request, as far as is known."""
         return (self._form or recall(self._file, self.endpoint.base, self.endpoint.name) or Form()).mode
-
-    def window(self) -> int:
-        """Tokens that the model reads now, as far as its server says."""
-        unknown = DEFAULT_WINDOW if self.endpoint.cuts else self.ref.facts.window
-        return self.endpoint.window() or unknown
 
     def __call__(
         self, prompt: Prompt, *, on: Callable[[str], None], cancel: Cancel | None = None
