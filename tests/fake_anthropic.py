@@ -182,6 +182,8 @@ class FakeAnthropic:
             yield "max_tokens or stream"
         if body.get("thinking") not in (None, {"type": "adaptive", "display": "summarized"}):
             yield "thinking"
+        form = body.get("output_config", {}).get("format", {})
+        yield from _problems_of_form(form.get("schema", {}) if set(form) <= {"type", "schema"} else {"format": 1})
         if json.dumps(body).count('"cache_control"') > 4:
             yield "more than 4 cache markers"
         wanted = {"name", "description", "input_schema"}
@@ -347,6 +349,15 @@ def _blocks(body: dict[str, Any]) -> tuple[tuple[str, ...], list[int]]:
     first = len(body.get("tools", ()))
     marked = [first + n for n, block in enumerate(body.get("system", ()), 1) if "cache_control" in block]
     return tuple(map(_json, blocks)), marked + ([len(blocks)] if "cache_control" in body else [])
+
+
+def _problems_of_form(schema: Any) -> Iterator[str]:
+    known = {"type", "enum", "const", "anyOf", "items", "properties", "required", "additionalProperties", "description"}
+    yield from (f"output_config: {key}" for key in schema if key not in known)
+    if schema.get("type") == "object" and schema.get("additionalProperties") is not False:
+        yield "output_config: additionalProperties must be false"
+    below = [*schema.get("properties", {}).values(), *schema.get("anyOf", ()), *filter(None, [schema.get("items")])]
+    yield from (problem for part in below for problem in _problems_of_form(part))
 
 
 def _problems_of_block(block: Block) -> Iterator[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.models.wanted import narrowed
 from tests.command import clean_env, events, harness, home_of, newest, start, waits
 from tests.fake_anthropic import KEY, Answer, FakeAnthropic, fails, finishes, text
 from tests.fake_openai import FakeOpenAI, Play
@@ -194,6 +195,31 @@ def test_a_role_that_may_not_be_named_so_is_shown_as_that(project: Path) -> None
     (project / ".harness/config.yaml").write_text("models: {cheap: 'exec:x'}\n")
     rows = json.loads(harness("models", "--json", cwd=project, OLLAMA_HOST="127.0.0.1:1").stdout)["roles"]
     assert [row["model"] for row in rows] == ["unusable", "unusable"] and "it starts a program" in rows[1]["from"]
+
+
+def test_a_form_is_asked_of_the_provider_as_far_as_it_takes_it(project: Path) -> None:
+    """What it does not take is judged here all the same."""
+    word = {"type": "object", "properties": {"why": {"type": "string", "minLength": 3}, "n": {"type": "integer"}},
+            "required": ["why"]}  # fmt: skip
+    (project / "form.json").write_text(json.dumps(word))
+    answers = [Answer([text(f'{{"why": "{why}"}}')], "end_turn") for why in ("it", "oom")]
+    with FakeAnthropic(*answers) as fake:
+        done = harness("prompt", "why?", "--schema", "form.json", "-m", HAIKU, cwd=project, **fake.env)
+        assert (done.returncode, done.stdout, fake.refused) == (0, '{"why": "oom"}\n', []), done.stderr
+        wanted = {"type": "object", "properties": {"why": {"type": "string"}, "n": {"type": "integer"}},
+                  "required": ["why"], "additionalProperties": False}  # fmt: skip
+        assert fake.requests[0]["output_config"] == {"format": {"type": "json_schema", "schema": wanted}}
+
+
+@pytest.mark.parametrize(
+    "part",
+    [{"type": "object"}, {"type": ["string", "null"]}, True, {"type": "array", "items": {"type": "object"}},
+     {"anyOf": [{"type": "string"}, True]}, {"type": "object", "properties": {"a": True}},
+     {"type": "object", "properties": {"a": {}}, "additionalProperties": {"type": "string"}}],
+)  # fmt: skip
+def test_a_form_that_a_provider_cannot_be_told_is_not_sent(part: object) -> None:
+    assert narrowed({"type": "object", "properties": {"x": part}}) is None
+    assert narrowed({"type": "array"}) is None
 
 
 def test_case_16_an_unknown_price_is_shown_as_that(project: Path) -> None:

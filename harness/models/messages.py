@@ -15,6 +15,7 @@ from harness.models.failures import failure
 from harness.models.status import status_failure
 from harness.models.turns import Picture, Raw
 from harness.models.verbs import TOOLS, calls_or_finish, make_call
+from harness.models.wanted import narrowed
 
 STOPS: dict[str, Stop] = {
     "tool_use": "calls", "end_turn": "end", "stop_sequence": "end", "max_tokens": "length", "pause_turn": "pause",
@@ -35,6 +36,9 @@ def parameters(prompt: Prompt, ref: ModelRef, ttl: str = "5m") -> dict[str, Any]
         found["system"] = system
     if prompt.verbs:
         found["tools"] = list(TOOLS)
+    form = narrowed(prompt.schema) if prompt.schema is not None else None
+    if form is not None:
+        found["output_config"] = {"format": {"type": "json_schema", "schema": form}}
     found["messages"] = [message for turn in prompt.turns if (message := encode(turn, prompt.raw))["content"]]
     return found
 
