@@ -155,9 +155,18 @@ def _proposed(run: Run) -> str:
 
 
 def _denied(run: Run, verdict: dict[str, Any]) -> bool:
-    """Whether a required tool that is missing was refused by a person or a flag."""
+    """Whether a required tool that is missing was refused by a person or a flag, here or in a pipeline of this run."""
     absent = {m["name"] for m in verdict.get("missing") or ()}
-    return bool(absent & (set(run.rules.deny) | {slot[0] for slot in run.state.denied}))
+    refused = set(run.rules.deny) | {slot[0] for slot in run.state.denied}
+    return bool(absent & refused) or any(absent & _refused_in(run, op) for op in run.state.ops.values())
+
+
+def _refused_in(run: Run, op: Operation) -> set[str]:
+    """The tools that a person refused to the stages of a pipeline."""
+    if op.child is None or (op.result or {}).get("stop") != "denied":
+        return set()
+    child = run.world.child_receipts(run.folder.parent / op.child)
+    return {stage.tool for stage in child.ops.values() if stage.code == "DENIED"} if child is not None else set()
 
 
 def _stuck(run: Run) -> Stop | None:
