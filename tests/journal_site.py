@@ -23,7 +23,6 @@ from harness.loop.turn import drive
 from harness.models import Failure, ModelRef, Prompt, Reply
 from harness.models.scripted import Scripted
 from harness.policy.budget import merged
-from harness.policy.decide import Rules
 from harness.runs import deliver
 from harness.runs.begin import Order, begin, pins, reopen
 from harness.runs.composing import transcript_of
@@ -150,7 +149,7 @@ class Site:
         return begin(world, self.root, skill_kit(self.resolved), self.order())
 
     def reopen(self, world: World, folder: Path) -> Run:
-        return reopen(world, self.root, folder, skill_kit(self.resolved), Rules(), "user")
+        return reopen(world, self.root, folder, skill_kit(self.resolved), (), "user")
 
     def drive(self, run: Run, heard: Heard = unheard) -> Stop:
         """Drive an open run until it stops, and give up its lock."""

@@ -35,7 +35,7 @@ def at(project: Caged, name: str) -> None:
 
 CHAINED = ["log; touch PWNED", "log && touch PWNED", "log || touch PWNED", "log | touch PWNED", "log & touch PWNED",
            "log |& touch PWNED", "log\ntouch PWNED"]  # fmt: skip
-SUBSTITUTED = ["$(touch PWNED)", "`touch PWNED`", "<(touch PWNED)", "${x@P}", "$HOME", "~", "*", "a\\\nb"]
+SUBSTITUTED = ["$(touch PWNED)", "`touch PWNED`", "<(touch PWNED)", "${x@P}", "$HOME", "*", "a\\\nb"]
 
 
 @pytest.mark.parametrize("level_", LEVELS)
@@ -164,7 +164,8 @@ def test_A21_a_protected_name_that_was_absent_is_gone_afterwards(project: Caged,
 
 
 EDIT = TRY + """
-print(json.dumps({path: tried(lambda: open(path, "a").write("evil")) for path in sys.argv[1:]}))
+paths = [word.removeprefix("at:") for word in sys.argv[1:]]
+print(json.dumps({path: tried(lambda: open(path, "a").write("evil")) for path in paths}))
 """
 
 
@@ -180,7 +181,8 @@ def test_A27_policy_grants_skills_and_tools_stay_as_they_are(project: Caged, lev
     names = ["skills/demo/SKILL.md", "skills/other/SKILL.md", "bin/other", "bin/edit", ".harness/policy.yaml"]
     project.skill(tools="edit")
     texts = {path: path.read_text() for path in (*outside, *(project.path / name for name in names))}
-    ran = project.run([reply(call("edit", *map(str, outside), *names)), finish()])
+    hidden_ways = [f"at:{path}" for path in outside]  # as a path it would be refused before it runs
+    ran = project.run([reply(call("edit", *hidden_ways, *names)), finish()])
     refused = json.loads(printed(ran))
     assert all(refused[str(path)] for path in outside), refused
     if level_ == "full":

@@ -73,8 +73,8 @@ def test_A44_a_private_address_needs_the_persons_own_list(project: Caged) -> Non
 def test_A44_a_user_in_the_url_reaches_nothing(project: Caged) -> None:
     project.python("fetch", FETCH, HEAD.format(net="--url"))
     ran = project.one("fetch", "--url", "https://good.example@evil.example/", "x:1", yes=True)
-    assert ran.spawned == [] and last(ran)["class"] == "MISCONFIGURED"
-    assert "a URL with a user in it" in last(ran)["why"]
+    assert ran.spawned == [] and ran.codes() == ["INVALID_INPUT"]
+    assert "a URL with a user in it" in ran.reasons()[0]
 
 
 @needs_landlock

@@ -118,13 +118,14 @@ def test_a_plain_variable_is_passed_by_policy_and_its_path_can_be_read(
     monkeypatch.setenv("KUBECONFIG", str(kube))
     monkeypatch.setenv("PROFILE", "work")
     project.policy("env:\n  use: [KUBECONFIG, PROFILE]")
-    body = 'echo "$PROFILE"; cat "$KUBECONFIG"; cat "$1"; exit 0'
+    body = 'echo "$PROFILE"; cat "$KUBECONFIG"; cat "${1#at:}"; exit 0'
     for name in ("use", "other"):
         project.tool(name, body, f"@meta effect {effect}\n@arg path!  which")
-    ran = project.calls(call("use", str(kube)), call("other", str(kube)))
+    ran = project.calls(call("use", str(kube)), call("other", f"at:{kube}"), call("other", str(kube)))
     assert printed(ran, 1).split("\n", 1) == ["work", "a clustera cluster"]
     assert ran.of("tool.start")[0]["data"]["env"] == ["KUBECONFIG", "PROFILE"]
     assert printed(ran, 2).strip() == ""
+    assert ran.codes() == ["allow", "allow", "DENIED"]  # what a word says is refused before the kernel is asked
 
 
 @needs_full

@@ -16,7 +16,10 @@ ORDER = [
     *["executor", "models", "prompt", "loop", "pipeline", "runs", "checks", "wiki", "evals", "view", "cli"],
 ]
 EFFECTS = {"subprocess", "socket", "anthropic", "git", "rich", "typer"}
-DECIDES = ("graph", "policy/decide", "prompt", "events/fold")
+DECIDES = (
+    "graph", "policy/decide", "policy/rules", "policy/request", "policy/destinations", "policy/budget",
+    "policy/effects", "policy/names", "prompt", "events/fold", "events/words", "events/spending",
+)  # fmt: skip
 HEAVY = {"anthropic", "git", "httpx", "httpx2", "rich"}
 MAX_MODULE, MAX_FUNCTION = 300, 40
 

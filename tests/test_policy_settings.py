@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from harness.errors import HarnessError
-from harness.policy import Limits
+from harness.policy import DEFAULT_EFFECTS, Limits, Test
 from harness.policy.files import read
-from harness.policy.layer import Layer, SecretRule, read_layer
+from harness.policy.layer import Channel, Layer, SecretRule
+from harness.policy.layerfile import read_layer
+from harness.policy.reading import Reader
 from harness.policy.settings import Settings, limits_of, load, merged, narrowed, raised
 from harness.tools import Tool
 
@@ -50,18 +52,21 @@ class Place:
 
     def below_the_systems(self) -> Settings:
         """The user's file below the system's, which only root could write."""
-        return merged(layer(self.system), layer(self.user))
+        return merged(self.layer(self.system), self.layer(self.user))
+
+    def layer(self, path: Path) -> Layer:
+        root = read(path)
+        return Layer() if root is None else read_layer(root, Reader(path, "user", self.workspace, self.home))
+
+    def below(self, path: Path, settings: Settings | None = None) -> Settings:
+        """The settings, by default those without any file, under a skill's file."""
+        return narrowed(settings or Settings(), path, "skill", self.workspace, self.home)
 
     def refused(self, **env: str) -> HarnessError:
         with pytest.raises(HarnessError) as caught:
             self.load(**env)
         assert caught.value.exit_code == 2 and caught.value.fix and caught.value.where
         return caught.value
-
-
-def layer(path: Path) -> Layer:
-    root = read(path)
-    return Layer() if root is None else read_layer(root, path, "user")
 
 
 @pytest.fixture
@@ -139,8 +144,6 @@ def test_xdg_config_home_says_where_the_file_is(place: Place, tmp_path: Path) ->
         (v1("secrets: {PAY_TOKEN: {tools: ['*'], from: env}}\n"), 2, "no name of a tool"),
         (v1("secrets: {PAY_TOKEN: {tools: [pay], from: vault}}\n"), 2, "no source"),
         (v1("secrets: {PAY_TOKEN: {tools: [pay], from: keyring}}\n"), 2, "not supported by this version"),
-        (v1("rules: []\n"), 2, "rules is not supported by this version"),
-        (v1("effects: {external: allow}\n"), 2, "effects is not supported by this version"),
         (v1("env: {query: &a [PGHOST]}\n"), 2, "an anchor"),
         (v1("env: {query: &a [PGHOST], other: *a}\n"), 2, "an anchor"),
         (v1("env: {query: !!seq [PGHOST]}\n"), 2, "a tag"),
@@ -309,21 +312,21 @@ def test_a_projects_file_raises_the_level_and_lowers_limits(place: Place) -> Non
     "text",
     [
         *("sandbox: {tests: [x]}", "sandbox: {unconfined: {x: y}}", "network: {hosts: {x: any}}", "network: {}"),
-        *("env: {x: [Y]}", "secrets: {}", "rules: []"),
+        *("env: {x: [Y]}", "secrets: {}", "rules: [{tool: x, verdict: allow}]"),
     ],
 )
 def test_a22_a_projects_or_skills_file_can_grant_nothing(place: Place, text: str) -> None:
     place.project.write_text(v1(text))
     assert place.refused().where == f"{place.project}:2"
     with pytest.raises(HarnessError):
-        narrowed(Settings(), place.project)
+        place.below(place.project)
 
 
 def test_a_skills_file_narrows_like_a_projects(place: Place, tmp_path: Path) -> None:
-    assert narrowed(Settings(), tmp_path / "none.yaml") == Settings()
+    assert place.below(tmp_path / "none.yaml") == Settings()
     path = tmp_path / "policy.yaml"
     path.write_text(v1("sandbox: {require: full, limits: {output: 1M}}"))
-    found = narrowed(Settings(), path)
+    found = place.below(path)
     assert (found.require, found.floor, found.limits.output) == ("auto", "full", M)
 
 
@@ -347,4 +350,229 @@ def test_the_digest_follows_what_is_said_and_not_how(place: Place) -> None:
     place.user.write_text(WHOLE.replace("[search-logs, tail-logs]", "[tail-logs, search-logs]").replace("8G", "8192M"))
     assert place.load().digest == digest and len(digest) == 64
     place.user.write_text(WHOLE.replace("psql: any", "psql: [db.corp]"))
+    assert place.load().digest != digest
+
+
+AUTHORITY = """
+version: 1
+effects: {write: ask, external: allow, money: deny}
+unattended: deny
+approvals: {remember_days: 7, channels: {slack: {users: [U1, U2], channels: [C1]}}}
+paths:
+  read: [., ~/data]
+  write: [out]
+  protect: [infra, docs/signed]
+  hide: ["*.pem"]
+  unprotect: {stage-change: [.git]}
+budget: {calls: 100, seconds: 15m, usd: 0.50, money: ["50.00 EUR", 20 USD]}
+rules:
+  - tool: mail-send
+    verdict: allow
+    where: {--to: {from: [user]}, --body: {len_max: 4000}}
+    why: mail to people I named
+    match: [{args: [--to, ann@x.io, --body, hi], goal: "write to ann@x.io"}]
+    no_match: [{args: [--to, eve@y.io, --body, hi], goal: "write to ann@x.io"}]
+  - {tool: [restart-batch, ops/stop], verdict: ask, where: {--env: {eq: prod, in: [prod, dev]}}}
+  - {effect: external, skill: triage, verdict: deny, where: {--out: {under: docs}, --at: {host: [X.io, ".y.io:8443"]}}}
+"""
+
+
+def test_every_key_of_authority_is_read(place: Place) -> None:
+    place.user.write_text(AUTHORITY)
+    found = place.load()
+    assert found.effects == {**DEFAULT_EFFECTS, "write": "ask", "external": "allow", "money": "deny"}
+    assert (found.unattended, found.remember_days) == ("deny", 7)
+    assert found.channels == {"slack": Channel(("U1", "U2"), ("C1",))}
+    work, home = place.workspace.resolve(), place.home.resolve()
+    assert (found.read, found.write) == ((str(home / "data"), str(work)), (str(work / "out"),))
+    assert (found.protect, found.hide) == ((str(work / "docs/signed"), "infra"), ("*.pem",))
+    assert found.unprotect == {"stage-change": (".git",)}
+    bounds = {(bound.key, bound.value, bound.currency) for bound in found.budget}
+    assert bounds == {("calls", "100", ""), ("seconds", "900", ""), ("usd", "0.50", ""), ("money", "50.00", "EUR"),
+                      ("money", "20", "USD")}  # fmt: skip
+    assert found.budget[0].place == "~/.config/harness/policy.yaml:12"
+
+
+def test_rules_are_read_with_their_place_their_tests_and_their_examples(place: Place) -> None:
+    place.user.write_text(AUTHORITY)
+    mail, restart, deny = place.load().rules
+    assert (mail.verdict, mail.tools, mail.why) == ("allow", ("mail-send",), "mail to people I named")
+    assert mail.place == "~/.config/harness/policy.yaml:14"
+    assert mail.where == (("--to", Test("from", ("user",), True)), ("--body", Test("len_max", ("4000",))))
+    assert [(one.tool, one.matches, one.line) for one in mail.examples] == [
+        ("mail-send", True, 18), ("mail-send", False, 19)
+    ]  # fmt: skip
+    assert mail.examples[0].args == ("--to", "ann@x.io", "--body", "hi")
+    assert mail.examples[0].goal == "write to ann@x.io"
+    assert restart.tools == ("ops/stop", "restart-batch")
+    assert restart.where == (("--env", Test("eq", ("prod",))), ("--env", Test("in", ("prod", "dev"), True)))
+    assert (deny.tools, deny.effects, deny.skills) == ((), ("external",), ("triage",))
+    under, host = (test for _, test in deny.where)
+    assert under.wanted == (str(place.workspace.resolve() / "docs"),) and host.wanted == ("x.io", ".y.io:8443")
+
+
+RULE = "rules:\n  - {tool: t, verdict: ask, where: {--a: {%s}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("effects: {reed: allow}", 2, "near: read"),
+        ("effects: {write: alow}", 2, "near: allow"),
+        ("effects: {money: allow}", 2, "never allowed unasked"),
+        ("effects:\n  destructive: allow", 3, "never allowed unasked"),
+        ("effects: {write: named}", 2, "for external only"),
+        ("unattended: ask", 2, "unattended cannot be that"),
+        ("approvals: {remember: 3}", 2, "near: remember_days"),
+        ("approvals: {remember_days: -1}", 2, "a number of days"),
+        ("approvals: {channels: {slak: {}}}", 2, "near: slack"),
+        ("approvals: {channels: {slack: {users: U1}}}", 2, "wants a list"),
+        ("paths: {reed: [.]}", 2, "near: read"),
+        ("paths: {read: .}", 2, "wants a list"),
+        ("paths: {read: ['~ann/x']}", 2, "is no path"),
+        ("paths: {protect: ['a?b']}", 2, "no file's name"),
+        ("paths: {hide: ['..']}", 2, "no file's name"),
+        ("paths: {unprotect: {t: [.harness]}}", 2, "protected from every tool"),
+        ("budget: {call: 3}", 2, "near: calls"),
+        ("budget: {calls: 0}", 2, "no positive number"),
+        ("budget: {calls: 1.5}", 2, "no positive number"),
+        ("budget: {usd: none}", 2, "for the command line"),
+        ("budget: {money: 50}", 2, "no amount with its currency"),
+        ("budget: {money: -5 EUR}", 2, "no amount with its currency"),
+        ("budget: {money: 1e3 EUR}", 2, "no amount with its currency"),
+        ("budget: {money: [5 EUR, 6 EUR]}", 2, "a currency twice"),
+        ("budget: {calls: [5]}", 2, "wants a text"),
+        ("rules: {}", 2, "rules wants a list"),
+        ("rules: [x]", 2, "wants `key: value`"),
+        ("rules: [{tool: t}]", 2, "no verdict"),
+        ("rules: [{tool: t, verdict: maybe}]", 2, "verdict cannot be that"),
+        ("rules: [{tol: t, verdict: ask}]", 2, "near: tool"),
+        ("rules: [{verdict: ask}]", 2, "says of no call"),
+        ("rules: [{tool: '*', verdict: allow}]", 2, "only with ask or deny"),
+        ("rules: [{effect: read, verdict: allow}]", 2, "only with ask or deny"),
+        ("rules: [{tool: ['*', t], verdict: ask}]", 2, "stands alone"),
+        ("rules: [{tool: [], verdict: ask}]", 2, "tool is empty"),
+        ("rules: [{tool: 'a b', verdict: ask}]", 2, "no name of a tool"),
+        ("rules: [{effect: reed, verdict: ask}]", 2, "near: read"),
+        ("rules: [{skill: '*', verdict: ask}]", 2, "no name of a skill"),
+        ("rules: [{tool: t, verdict: ask, verdict: deny}]", 2, "given twice"),
+        ("rules: [{tool: t, verdict: ask, where: {--a: x}}]", 2, "wants `key: value`"),
+        ("rules: [{tool: t, verdict: ask, where: {'-a': {eq: x}}}]", 2, "is no argument"),
+        ("rules: [{tool: t, verdict: ask, where: {--a: {}}}]", 2, "has no test"),
+        (RULE % "equals: x", 3, "unknown key"),
+        (RULE % "matches: '.*'", 3, "unknown key"),
+        (RULE % "eq: ", 3, "wants a value"),
+        (RULE % "eq: {}", 3, "wants a value"),
+        (RULE % "in: x", 3, "wants a list"),
+        (RULE % "in: []", 3, "is empty"),
+        (RULE % "max: many", 3, "no finite number"),
+        (RULE % "max: .inf", 3, "no finite number"),
+        (RULE % "max: nan", 3, "no finite number"),
+        (RULE % "max: [1]", 3, "wants one number"),
+        (RULE % "len_max: -1", 3, "is no length"),
+        (RULE % "len_max: 1.5", 3, "is no length"),
+        (RULE % "from: usr", 3, "near: user"),
+        (RULE % "from: 'tool:'", 3, "no name of a tool"),
+        (RULE % "host: 'https://x.io'", 3, "not host[:port]"),
+        (RULE % "host: '*.x.io'", 3, "no host name"),
+        (RULE % "host: .10.0.0.1", 3, "no address"),
+        (RULE % "under: '~ann'", 3, "is no path"),
+        ("rules: [{tool: t, verdict: ask, match: []}]", 2, "match wants a list"),
+        ("rules: [{tool: t, verdict: ask, match: [{arg: [a]}]}]", 2, "near: args"),
+        ("rules: [{tool: t, verdict: ask, match: [{goal: x}]}]", 2, "match wants args"),
+        ("rules: [{tool: t, verdict: ask, match: [{args: a}]}]", 2, "wants a list"),
+        ("rules: [{tool: [t, u], verdict: ask, match: [{args: []}]}]", 2, "names no tool"),
+        ("rules: [{effect: read, verdict: ask, no_match: [{args: []}]}]", 2, "names no tool"),
+    ],
+)  # fmt: skip
+def test_what_authority_cannot_mean_is_refused_with_its_line(place: Place, text: str, line: int, words: str) -> None:
+    place.user.write_text(v1(text))
+    error = place.refused()
+    assert error.where == f"{place.user}:{line}"
+    assert words in error.message
+
+
+def test_the_systems_authority_is_a_ceiling_and_its_rules_stay(place: Place) -> None:
+    place.system.write_text(
+        v1("""
+effects: {external: ask, write: allow}
+unattended: deny
+approvals: {remember_days: 10, channels: {slack: {users: [U1], channels: [C1, C2]}}}
+paths: {read: [., ~/data], protect: [infra], unprotect: {a: [.git]}}
+budget: {calls: 50}
+rules: [{tool: t, verdict: deny}]
+""")
+    )
+    place.user.write_text(
+        v1("""
+effects: {external: allow, write: ask, read: ask}
+unattended: park
+approvals: {remember_days: 90, channels: {slack: {users: [U1, U2], channels: [C2]}}}
+paths: {read: [src, ~/data/in, /etc], protect: [mine], unprotect: {a: [.git], b: [.git]}}
+budget: {calls: 500}
+rules: [{tool: t, verdict: allow}]
+""")
+    )
+    found = place.below_the_systems()
+    assert (found.effects["external"], found.effects["write"], found.effects["read"]) == ("ask", "ask", "ask")
+    assert (found.unattended, found.remember_days) == ("deny", 10)
+    assert found.channels == {"slack": Channel(("U1",), ("C2",))}
+    work, home = place.workspace.resolve(), place.home.resolve()
+    assert set(found.read or ()) == {str(work / "src"), str(home / "data" / "in")}
+    assert found.protect == ("infra", "mine") and found.unprotect == {"a": (".git",)}
+    assert [rule.verdict for rule in found.rules] == ["deny", "allow"]
+    assert [bound.value for bound in found.budget] == ["50", "500"]
+
+
+def test_a_projects_and_a_skills_file_only_narrow_authority(place: Place, tmp_path: Path) -> None:
+    place.user.write_text(AUTHORITY)
+    place.project.write_text(
+        v1("""
+effects: {external: named, write: allow, read: deny}
+unattended: park
+approvals: {remember_days: 30, channels: {slack: {users: [U2, U3]}}}
+paths: {read: [src, /etc], write: [.], protect: [more], hide: [secret.txt]}
+budget: {calls: 10}
+rules: [{tool: t, verdict: ask}]
+""")
+    )
+    found = place.load()
+    assert (found.effects["external"], found.effects["write"], found.effects["read"]) == ("named", "ask", "deny")
+    assert (found.unattended, found.remember_days) == ("deny", 7)
+    assert found.channels == {"slack": Channel(("U2",), ())}
+    work = place.workspace.resolve()
+    assert (found.read, found.write) == ((str(work / "src"),), (str(work / "out"),))
+    assert "more" in found.protect and found.hide == ("*.pem", "secret.txt")
+    assert [rule.source for rule in found.rules] == ["user", "user", "user", "project"]
+    skill = tmp_path / "policy.yaml"
+    skill.write_text(v1("effects: {external: deny}\nrules: [{tool: u, verdict: deny}]"))
+    below = place.below(skill, found)
+    assert below.effects["external"] == "deny" and [rule.source for rule in below.rules][-1] == "skill"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("rules: [{tool: t, verdict: allow}]", "may not allow"), ("paths: {unprotect: {t: [.git]}}", "paths.unprotect"),
+     ("sandbox: {tests: [t]}", "sandbox.tests"), ("sandbox: {unconfined: {t: x}}", "sandbox.unconfined")],
+)  # fmt: skip
+def test_a22_what_a_project_must_not_say(place: Place, text: str, words: str) -> None:
+    place.project.write_text(v1(text))
+    assert words in place.refused().message
+
+
+def test_a_projects_roots_lie_in_the_workspace_where_the_user_says_nothing(place: Place) -> None:
+    place.project.write_text(v1("paths: {read: [src, ~/data], write: [/]}"))
+    found = place.load()
+    work = place.workspace.resolve()
+    assert (found.read, found.write) == ((str(work / "src"),), (str(work),))
+
+
+def test_the_digest_follows_rules_and_not_their_lines(place: Place) -> None:
+    place.user.write_text(AUTHORITY)
+    digest = place.load().digest
+    place.user.write_text(AUTHORITY.replace("rules:", "# a word\n\nrules:").replace("people I named", "friends"))
+    assert place.load().digest == digest
+    place.user.write_text(AUTHORITY.replace("len_max: 4000", "len_max: 4001"))
+    assert place.load().digest != digest
+    place.user.write_text(AUTHORITY.replace("calls: 100", "calls: 101"))
     assert place.load().digest != digest

@@ -18,7 +18,6 @@ from harness.events.log import open_log
 from harness.loop import ending
 from harness.loop.run import Run, World
 from harness.loop.toolset import Toolset
-from harness.policy.decide import Rules
 from harness.runs.where import check_place, file_system, refused
 from tests.command import events, harness, home_of, newest
 from tests.loop_world import Project
@@ -37,7 +36,7 @@ def waiting(project: Path, until: float) -> Path:
     run = newest(project)
     log = open_log(run, IO(), Clock())
     world = World(IO(), Clock(), Project(project).cancel, seals=home_of(project) / ".local/state/harness/logs")
-    opened = Run(log, world, Toolset({}), project, Rules())
+    opened = Run(log, world, Toolset({}), project)
     opened.append("resume", {**events(run)[0]["data"], "by": "user", "changes": [], "lost_s": 0})
     ending.park(opened, "waiting", [], "later", until=until)
     log.close()

@@ -14,6 +14,7 @@ import pytest
 from caged import Place, as_user, lacking, place, users
 
 from harness.errors import HarnessError
+from harness.policy.names import DRAFTS
 from harness.sandbox import Cage, bubblewrap, landlock, names, places, probe
 from harness.sandbox.facts import Facts, facts
 
@@ -259,7 +260,7 @@ def test_a_runs_scratch_lies_below_hidden_runs(anyone: Place, level: str) -> Non
 
 @WALLS
 def test_drafts_are_written_below_a_protected_name(anyone: Place, level: str) -> None:
-    drafts = anyone.workspace / names.DRAFTS
+    drafts = anyone.workspace.joinpath(*DRAFTS)
     drafts.mkdir(parents=True)
     cage = {"protect": [anyone.workspace / ".harness"], "write": [drafts], "guard": True}
     done = anyone.run(level, ["/bin/sh", "-c", "echo x > .harness/drafts/new; echo y > .harness/evil"], **cage)

@@ -16,7 +16,7 @@ import pytest
 
 from harness.errors import HarnessError
 from harness.events.io import IO
-from harness.policy.layer import SecretRule, Source
+from harness.policy.layer import From, SecretRule
 from harness.policy.settings import Settings
 from harness.secrets import Released, Secret, passed, placed, released, remove, store
 from harness.tools import EnvVar, Tool
@@ -29,7 +29,7 @@ def tool(*names: str) -> Tool:
     return Tool("pay", Path("bin/pay"), env=env)
 
 
-def giving(name: str, source: Source = "env", to: str = "pay") -> Settings:
+def giving(name: str, source: From = "env", to: str = "pay") -> Settings:
     return Settings(secrets={name: SecretRule((to,), source)})
 
 
@@ -89,7 +89,7 @@ def test_a_secret_in_a_file_is_read_without_its_line_end(env: dict[str, str]) ->
     assert values_of(released(tool("PAY_TOKEN"), giving("PAY_TOKEN", "file"), env)) == {"PAY_TOKEN": f"{VALUE}\n"}
 
 
-def refused(env: dict[str, str], source: Source = "file", workspace: Path | None = None) -> HarnessError:
+def refused(env: dict[str, str], source: From = "file", workspace: Path | None = None) -> HarnessError:
     with pytest.raises(HarnessError) as caught:
         released(tool("PAY_TOKEN"), giving("PAY_TOKEN", source), env, workspace)
     text = "".join(traceback.format_exception(caught.value)) + caught.value.fix

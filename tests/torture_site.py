@@ -12,7 +12,7 @@ from harness.events.io import IO
 from harness.loop.run import Run, Stop, World
 from harness.loop.turn import drive
 from harness.models.scripted import Scripted
-from harness.policy.decide import Rules
+from harness.policy import Rule
 from harness.runs import deliver
 from harness.runs.begin import begin, reopen
 from harness.runs.children import Family
@@ -130,8 +130,9 @@ class WideSite(Site):
         return Stage(runs, PARTS, ledger)
 
     @property
-    def rules(self) -> Rules:
-        return Rules(tuple((name, {}) for name in self.free), self.denied)
+    def rules(self) -> tuple[Rule, ...]:
+        denied = (Rule("deny", (name,), place=f"--deny {name}", source="run") for name in self.denied)
+        return (*(Rule("allow", (name,), source="run") for name in self.free), *denied)
 
     def begin(self, world: World) -> Run:
         return begin(world, self.root, skill_kit(self.resolved), self.order(rules=self.rules))

@@ -9,7 +9,7 @@ import typer
 from harness.cli.options import globals_of, manual
 from harness.cli.place import Place, catalog, find_tool, place
 from harness.errors import DeniedError, HarnessError, near_text
-from harness.policy.decide import EFFECTS
+from harness.policy import EFFECTS
 from harness.tools import Tool
 from harness.tools.arguments import help_text, parse, refusal, wants_help
 from harness.view.text import escape

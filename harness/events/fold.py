@@ -13,8 +13,17 @@ from harness.events import asking
 from harness.events.amend import amend, inherit, is_seam
 from harness.events.line import at_seconds
 from harness.events.receipt import argv_of, file_receipt, pinned_mark, slot_of
-from harness.events.spending import add_child, count_call, lose_reserved, pass_time, settle_request
+from harness.events.spending import (
+    add_child,
+    count_call,
+    give_back,
+    is_without_effect,
+    lose_reserved,
+    pass_time,
+    settle_request,
+)
 from harness.events.state import Operation, State
+from harness.events.words import hear, hear_start
 
 Event = dict[str, Any]
 QUERY_AFTER_S = 5.0
@@ -49,6 +58,7 @@ def _run_start(state: State, data: dict[str, Any], _: int) -> None:
     state.budget, state.inputs = dict(data.get("budget") or {}), dict(data.get("inputs") or {})
     state.model = (data.get("model") or {}).get("ref", "")
     state.boot = _boot(data)
+    hear_start(state)
 
 
 def _boot(data: dict[str, Any]) -> str:
@@ -58,6 +68,7 @@ def _boot(data: dict[str, Any]) -> str:
 def _user_say(state: State, data: dict[str, Any], _: int) -> None:
     if data.get("inbox"):
         state.inbox.add(data["inbox"])
+    hear(state, data)
     answered = data.get("answers")
     if answered is None:
         state.status, state.end, state.verdict = "open", None, None
@@ -132,6 +143,8 @@ def _decide(state: State, data: dict[str, Any], n: int) -> None:
         op.argv = argv_of(data["argv"])
     op.effect, op.repeat = data.get("effect", op.effect), data.get("repeat", op.repeat)
     op.digest, op.level = data.get("digest", op.digest), data.get("level", op.level)
+    if "amounts" in data and not op.counted:
+        op.amounts = dict(data["amounts"])
     if data.get("via"):
         op.approved_by = data.get("by")
         state.strikes, state.progress = 0, True
@@ -140,6 +153,8 @@ def _decide(state: State, data: dict[str, Any], n: int) -> None:
     if op.verdict == "deny":
         if data.get("via"):
             state.denied[slot_of(op)] = (op.reasons or ("a person said no",))[0]
+        if not op.attempt:
+            give_back(state, op)
         _close(state, op)
 
 
@@ -182,6 +197,8 @@ def _tool_end(state: State, data: dict[str, Any], n: int) -> None:
         return
     if _goes_on(state, op, data):
         return
+    if is_without_effect(data):
+        give_back(state, op)
     if op.verb == "read" or had_attempt:
         file_receipt(state, op, data)
     _close(state, op)

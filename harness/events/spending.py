@@ -5,11 +5,14 @@ A request that brought no result stays counted in full: it was sent, and may hav
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from harness.events.state import Operation, State
+from harness.events.state import Operation, Spent, State
 
 MONEY = 1_000_000_000
+NOTHING_HAPPENED = (2, 64, 65, 66, 69, 73, 75, 77, 78)
+"""Exits that mean that there was no effect, of a tool with a header: an end of any other is none of these failures."""
 
 
 def pass_time(state: State, event: dict[str, Any], at: float) -> None:
@@ -61,6 +64,8 @@ def add_child(state: State, child: dict[str, Any]) -> None:
     state.spent.unpriced += child.get("unpriced", 0)
     for effect, count in (child.get("effects") or {}).items():
         state.spent.effects[effect] = state.spent.effects.get(effect, 0) + count
+    for currency, moved in (child.get("money") or {}).items():
+        state.spent.money[currency] = state.spent.money.get(currency, 0) + moved
 
 
 def count_call(state: State, op: Operation) -> None:
@@ -69,3 +74,40 @@ def count_call(state: State, op: Operation) -> None:
         op.counted = True
         state.spent.calls += 1
         state.spent.effects[op.effect] = state.spent.effects.get(op.effect, 0) + 1
+        for currency, amount in op.amounts.items():
+            state.spent.money[currency] = state.spent.money.get(currency, 0) + tenths(amount)
+
+
+def without(state: State, op: Operation) -> Spent:
+    """What is used but for this call: judged again, it does not stand in its own way."""
+    if not op.counted:
+        return state.spent
+    spent = replace(state.spent, calls=state.spent.calls - 1)
+    spent.effects = {**spent.effects, op.effect: spent.effects.get(op.effect, 0) - 1}
+    spent.money = {**spent.money, **{c: spent.money.get(c, 0) - tenths(amount) for c, amount in op.amounts.items()}}
+    return spent
+
+
+def give_back(state: State, op: Operation) -> None:
+    """Count the sums of a call no more: it never began, or its end proves that nothing happened."""
+    if op.counted:
+        for currency, amount in op.amounts.items():
+            state.spent.money[currency] = state.spent.money.get(currency, 0) - tenths(amount)
+        op.amounts = {}
+
+
+def tenths(amount: str) -> int:
+    """A sum such as `12.5` in ten-thousandths, the finest there are."""
+    whole, _, part = amount.partition(".")
+    return int(whole) * 10_000 + int(part.ljust(4, "0"))
+
+
+def is_without_effect(data: dict[str, Any]) -> bool:
+    """Whether the end of an attempt proves that nothing happened: an exit with that meaning, or no process at all.
+
+    What is unknown, cut or late stays spent.
+    """
+    if data["outcome"] != "failed":
+        return False
+    code = data.get("exit")
+    return code in NOTHING_HAPPENED or (code is None and data.get("class") == "MISCONFIGURED")

@@ -47,7 +47,7 @@ class Operation:
     the host and boot it was started on. `tries` counts the attempts that may have had an effect. `rest_until` (epoch
     seconds) is when an announced retry or query is due. `result` is the data of the newest `tool.end`. `error` is the
     reason a call never was one (a reply's parse error, or a `finish` beside other calls). `counted` is True once it was
-    allowed for the first time.
+    allowed for the first time; `amounts` is what it moves, by currency, until its end proves that nothing happened.
     """
 
     n: int
@@ -67,6 +67,7 @@ class Operation:
     digest: str | None = None
     approved_by: str | None = None
     counted: bool = False
+    amounts: dict[str, str] = field(default_factory=dict)
     attempt: int = 0
     attempt_open: bool = False
     attempt_boot: str = ""
@@ -90,7 +91,10 @@ class Operation:
 
 @dataclass(slots=True)
 class Spent:
-    """What the run has used. Money in whole nano-dollars; `unpriced` counts requests of unknown price."""
+    """What the run has used. Money in whole nano-dollars; `unpriced` counts requests of unknown price.
+
+    `money` is what calls moved, or may have, by currency, in ten-thousandths.
+    """
 
     turns: int = 0
     calls: int = 0
@@ -101,6 +105,7 @@ class Spent:
     tokens_in: int = 0
     tokens_out: int = 0
     effects: dict[str, int] = field(default_factory=dict)
+    money: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -139,7 +144,8 @@ class State:
     that stays unknown, `happened` calls that were done in the lost part of a fork's source. `inherited` is what the
     lines used that a fork took over. `settings` are arguments that take the place of what a stage binds: STAGE.PARAM →
     text, or a list of texts. `since_resume` is the first operation that was decided since the newest resume or
-    amendment, `since_end` since the newest end or amendment.
+    amendment, `since_end` since the newest end or amendment. `said` are the user's own words, in order; `foreign` is
+    True once somebody else gave the run a goal or a message.
     """
 
     status: str = "new"
@@ -193,3 +199,5 @@ class State:
     park: dict[str, Any] | None = None
     last_kind: str = ""
     redacted: bool = False
+    said: list[Any] = field(default_factory=list)
+    foreign: bool = False

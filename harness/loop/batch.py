@@ -11,6 +11,7 @@ from harness.loop.act import Crew
 from harness.loop.gate import build_request, call_digest, judge
 from harness.loop.run import Run
 from harness.policy import LEVELS, Level
+from harness.policy.decide import hard_denial
 
 
 def due(crew: Crew) -> list[Operation]:
@@ -57,8 +58,7 @@ def _checked(run: Run, op: Operation) -> tuple[int, ...] | None:
         run.note("changed", f"the approval of operation {op.n} is void: {op.tool} is not what it was.")
         judge(run, op)
         return None
-    refused = request.needs or request.problems or request.broken or request.halted or request.caged or request.auth
-    if refused or not request.known or _is_weaker(request.level, op.level):
+    if hard_denial(request) is not None or _is_weaker(request.level, op.level):
         judge(run, op)
         return None
     return needs

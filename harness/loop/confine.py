@@ -110,7 +110,7 @@ def confined(run: Run, op: Operation, tool: Tool, job: Job, io: IO, direct: bool
         env = {**job.env, **plain.variables, **given}
         tools = toolchains(guard.environ) if guard.is_test_runner(tool) else Toolchains(env["PATH"])
         env["PATH"] = tools.path
-        grant = _grant(run, op, tool, guard, {**plain.variables, **_revealed(secret)})
+        grant = _grant(run, tool, op.argv or (), guard, {**plain.variables, **_revealed(secret)})
         proxy = _proxy(grant, level, stack)
         cage = cage_of(run, op, tool, level, grant, proxy, (*plain.readable, *tools.readable))
         job = replace(job, env=env, limits=cage.limits)
@@ -129,15 +129,23 @@ def network_text(run: Run, op: Operation, tool: Tool) -> str:
     guard, level = run.world.guard, cast(Level, op.level or "none")
     if guard is None:
         return ""
-    plain, secret = passed(tool, guard.settings, guard.environ).variables, guard.released(tool).values
     try:
-        return _grant(run, op, tool, guard, {**plain, **_revealed(secret)}).text(level)
+        return grant_of(run, tool, op.argv or ()).text(level)
     except HarnessError as error:
         return f"network: {error}"
 
 
-def _grant(run: Run, op: Operation, tool: Tool, guard: Guard, known: Mapping[str, str]) -> Grant:
-    return hosts_of(tool, run.values(tool.name, op.argv or ()), known, guard.settings)
+def grant_of(run: Run, tool: Tool, argv: Sequence[str]) -> Grant:
+    """Where a call of the tool may connect. Raises HarnessError for a value that names no host."""
+    guard = run.world.guard
+    if guard is None or not any(word != "none" for word in tool.net):
+        return Grant()
+    plain, secret = passed(tool, guard.settings, guard.environ).variables, guard.released(tool).values
+    return _grant(run, tool, argv, guard, {**plain, **_revealed(secret)})
+
+
+def _grant(run: Run, tool: Tool, argv: Sequence[str], guard: Guard, known: Mapping[str, str]) -> Grant:
+    return hosts_of(tool, run.values(tool.name, tuple(argv)), known, guard.settings)
 
 
 def _secrets(guard: Guard, tool: Tool) -> Mapping[str, Secret]:

@@ -23,10 +23,11 @@ MAX_ERROR = 2_000
 def spent_of(state: State) -> dict[str, Any]:
     """What the run used, as its last event says it. `usd` is exact; what had no price is counted apart."""
     spent = state.spent
+    money = {"money": dict(spent.money)} if spent.money else {}
     return {
         "turns": spent.turns, "calls": spent.calls, "tokens_in": spent.tokens_in, "tokens_out": spent.tokens_out,
         "nanos": spent.nanos, "unpriced": spent.unpriced, "active_s": round(spent.active_ms / 1000, 3),
-        "waiting_s": round(spent.waiting_ms / 1000, 3), "effects": dict(spent.effects),
+        "waiting_s": round(spent.waiting_ms / 1000, 3), "effects": dict(spent.effects), **money,
     }  # fmt: skip
 
 

@@ -5,23 +5,27 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from harness.errors import near_text
+from harness.errors import HarnessError, near_text
 from harness.events.breaker import refusal as refusal_now
 from harness.events.line import to_json
+from harness.events.spending import without
 from harness.events.state import Operation
 from harness.graph.fresh import consumed, unmet
 from harness.loop import question
-from harness.loop.confine import network_text
+from harness.loop.confine import grant_of, network_text
 from harness.loop.run import Run
-from harness.policy.decide import Decision, Request, decide
+from harness.loop.scene import policy_of, scene_of
+from harness.policy.compose import MAX_CALLS, TOO_LARGE, compose, too_large
+from harness.policy.decide import decide
 from harness.policy.decide import over_budget as over_limit
+from harness.policy.request import Decision, Request
 from harness.sandbox.choose import Refusal
+from harness.secrets import passed
 from harness.tools import Tool, can_answer
-from harness.tools.arguments import canonical, faults, parse
-from harness.tools.compare import as_texts
 
 DIGEST_SHOWN = 16
 MAX_DEPTH = 3
@@ -30,10 +34,19 @@ MAX_DEPTH = 3
 def judge(run: Run, op: Operation, call: dict[str, Any] | None = None) -> Decision:
     """Decide on a `run`, a stage or a verifier and append the `decide` event. `call` names one that no reply made."""
     request, _ = build_request(run, op)
-    limits = {} if op.verb == "verify" else run.state.budget  # judging the answer is no call of the model's
-    decision = decide(request, run.rules, limits, run.state.spent)
+    policy = policy_of(run)
+    if op.verb == "verify":  # judging the answer is no call of the model's
+        policy = replace(policy, budget={})
+    decision = decide(request, policy, (), without(run.state, op))
     digest = "" if request.effect == "read" else call_digest(run, op.n, request)
     record(run, op.n, request, decision, call=call, digest=digest)
+    return decision
+
+
+def judge_read(run: Run, op: Operation, request: Request) -> Decision:
+    """The same for the verb `read`, whose request knows no tool."""
+    decision = decide(request, policy_of(run), (), without(run.state, op))
+    record(run, op.n, request, decision)
     return decision
 
 
@@ -56,6 +69,8 @@ def _halted(run: Run, op: Operation) -> tuple[str, str, str] | None:
 
 def _request(run: Run, op: Operation) -> tuple[Request, tuple[int, ...]]:
     name, args = op.tool, run.args(op)
+    if large := _too_large(run, op, args):
+        return Request(name, tuple(args), large=large), ()
     kit = run.toolset
     names = kit.available
     if op.verb == "run" and not names and name != kit.stand_in:
@@ -73,26 +88,28 @@ def _request(run: Run, op: Operation) -> tuple[Request, tuple[int, ...]]:
     return _tool_request(run, op, tool, args)
 
 
+def _too_large(run: Run, op: Operation, args: list[str]) -> str:
+    """Which bound a call or its whole reply breaks; looked at before anything else, in linear time."""
+    if op.n in run.state.turn_ops and len(run.state.turn_ops) > MAX_CALLS:
+        return f"{TOO_LARGE}: {len(run.state.turn_ops)} calls in one reply, at most {MAX_CALLS}"
+    return too_large([op.tool, *args])
+
+
 def _worker_request(run: Run, op: Operation, worker: Tool, args: list[str]) -> tuple[Request, tuple[int, ...]]:
-    """A worker's call counts as a read: what runs inside is decided there."""
-    values, problems = parse(worker, args)
-    if problems:
-        return Request(worker.name, tuple(args), effect="read", problems=(faults(worker, problems),)), ()
-    argv = canonical(worker, values)
-    return _graphed(run, op, Request(worker.name, argv, effect="read", values=as_texts(worker, values)))
+    """A worker's call counts as a read: what runs inside is decided there, and so are the paths in its goal."""
+    request = replace(compose(worker, args, scene_of(run)), effect="read", effect_declared=True, paths=(), dests=())
+    return (request, ()) if _is_unfit(request) else _graphed(run, op, request)
+
+
+def _is_unfit(request: Request) -> bool:
+    return bool(request.large or request.problems or request.broken)
 
 
 def _tool_request(run: Run, op: Operation, tool: Tool, args: list[str]) -> tuple[Request, tuple[int, ...]]:
     listed = op.verb != "run" or tool.name in run.toolset.listed or tool.name == run.toolset.stand_in
-    values, problems = parse(tool, args)
-    broken = tool.broken.text() if tool.broken else None
-    argv = tuple(args) if problems or broken else canonical(tool, values)
-    request = Request(
-        tool=tool.name, argv=argv, effect=effect_of(tool), effect_declared=tool.effect_declared or tool.pipeline,
-        listed=listed, near="" if listed else near_text(tool.name, run.toolset.available), broken=broken,
-        problems=(faults(tool, problems),) if problems else (), values={} if problems else as_texts(tool, values),
-    )  # fmt: skip
-    if problems or broken:
+    near = "" if listed else near_text(tool.name, run.toolset.available)
+    request = replace(compose(tool, args, scene_of(run)), listed=listed, near=near)
+    if _is_unfit(request):
         return request, ()
     request = _confined(run, tool, request)
     if op.verb == "verify":
@@ -105,8 +122,14 @@ def _confined(run: Run, tool: Tool, request: Request) -> Request:
     guard = run.world.guard
     if guard is None or tool.pipeline:
         return request
-    choice = guard.level(tool, request.effect)
-    auth = guard.released(tool).problems
+    secret = guard.released(tool)
+    choice, auth = guard.level(tool, request.effect), secret.problems
+    env = tuple(passed(tool, guard.settings, guard.environ).variables)
+    request = replace(request, env=env, secrets=tuple(sorted(secret.values)))
+    try:
+        request = replace(request, hosts=grant_of(run, tool, request.argv).hosts())
+    except HarnessError as error:
+        return replace(request, problems=(f"{error.message}; {error.fix}",))
     if isinstance(choice, Refusal):
         return replace(request, caged=f"{choice.why}; {choice.fix}", auth=auth)
     unconfined = tool.name in guard.settings.unconfined and choice.level == "none"
@@ -125,9 +148,10 @@ def _graphed(run: Run, op: Operation, request: Request) -> tuple[Request, tuple[
     return request, consumed(ground, graph, request.tool, request.values)
 
 
-def over_budget(run: Run, effect: str) -> Decision | None:
-    """The denial of one more call of this effect, where a limit forbids it now."""
-    return over_limit(effect, run.state.budget, run.state.spent)
+def over_budget(run: Run, op: Operation) -> Decision | None:
+    """The denial of one more such call, where a limit forbids it now."""
+    amounts = {currency: Decimal(amount) for currency, amount in op.amounts.items()}
+    return over_limit(op.effect, amounts, policy_of(run), run.state.spent)
 
 
 def is_question(op: Operation) -> bool:
@@ -137,18 +161,6 @@ def is_question(op: Operation) -> bool:
 
 def is_pipeline(tool: Tool | None) -> bool:
     return tool is not None and tool.pipeline
-
-
-def effect_of(tool: Tool) -> str:
-    """The declared effect, raised by what the header says elsewhere; a pipeline's call counts as a read."""
-    if tool.pipeline:
-        return "read"
-    effect = tool.effect
-    if tool.roles.get("writes") and effect == "read":
-        effect = "write"
-    if any(host != "none" for host in tool.net) and effect in ("read", "write"):
-        effect = "external"
-    return "money" if tool.roles.get("amount") else effect
 
 
 def repeat_of(run: Run, tool: Tool | None) -> str:
@@ -183,6 +195,8 @@ def record(
     if decision.reasons:
         data["reasons"] = list(decision.reasons)
     data |= {"effect": request.effect, "repeat": repeat_of(run, tool)}
+    if request.amounts:
+        data["amounts"] = {currency: f"{amount:f}" for currency, amount in request.amounts.items()}
     if request.level and digest and decision.verdict != "deny":
         data["level"] = request.level
     if digest and decision.verdict != "deny":
@@ -194,7 +208,7 @@ def record(
 
 def person_decides(run: Run, op: Operation, verdict: str, by: str, via: str, why: str = "", inbox: str = "") -> None:
     """Append a person's word on a waiting call, and put it on the disk. A yes does not lift a limit."""
-    over = over_budget(run, op.effect) if verdict == "allow" else None
+    over = over_budget(run, op) if verdict == "allow" else None
     data: dict[str, Any] = {"verdict": "deny" if over else verdict, "argv": run.fit_argv(op.argv or ())}
     if over is not None:
         data |= {"code": over.code, "rules": list(over.rules), "reasons": list(over.reasons)}

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import errno
-import fnmatch
 import os
 import stat
 from pathlib import Path, PurePosixPath
 
+from harness.policy.names import folded, is_hidden
+
 MAX_LINKS = 40
-HIDDEN = (".env", ".env.*", ".netrc", "*.key", "id_rsa", "id_ed25519", "id_ecdsa")
-SHOWN_ANYWAY = (".env.example", ".env.sample")
 
 
 def hidden_reason(parts: tuple[str, ...], prefix: str) -> str:
     """Why these path components are never read, or an empty text."""
     for part in parts:
-        low = part.lower()
-        if low not in SHOWN_ANYWAY and any(fnmatch.fnmatchcase(low, pattern) for pattern in HIDDEN):
+        if is_hidden(folded(part)):
             return f"{part} is never read"
     if prefix == "skill" and parts[:1] == ("evals",):
         return "a skill's evals are never read"

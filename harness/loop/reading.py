@@ -17,7 +17,9 @@ from harness.loop.paths import hidden_reason, open_beneath
 from harness.loop.pictures import media_of
 from harness.loop.result import result_digest
 from harness.loop.run import Run
-from harness.policy.decide import Request
+from harness.loop.scene import area_of, is_tainted
+from harness.policy.paths import check
+from harness.policy.request import Request, Typed
 from harness.prompt.compile import own_words
 
 MAX_BYTES = 8 * 1024 * 1024
@@ -79,7 +81,13 @@ def request_of(run: Run, op: Operation) -> Request:
     lines = op.arguments.get("lines")
     problems = () if lines is None or _LINES.fullmatch(str(lines)) else (f"lines {lines!r}: give 1-200 or -50",)
     argv = (path,) if lines is None else (path, str(lines))
-    return Request("read", argv, effect="read", outside=where if isinstance(where, str) else None, problems=problems)
+    is_file = isinstance(where, Target) and where.root == run.project
+    return Request(
+        "read", argv, effect="read", outside=where if isinstance(where, str) else None, problems=problems,
+        skill=str(run.state.start.get("skill", "")), cwd=str(run.project), values={"path": (path,)},
+        typed={"path": Typed("text", (path,))}, paths=(check("path", path, "read", area_of(run)),) if is_file else (),
+        tainted=is_tainted(run), attended=run.world.ask is not None,
+    )  # fmt: skip
 
 
 def perform(run: Run, op: Operation) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from harness.graph.fresh import Ground, Values
 from harness.loop.guard import Guard
 from harness.loop.toolset import Toolset, values_of
 from harness.models import Model
-from harness.policy.decide import Rules
+from harness.policy import Rule
 from harness.prompt import Transcript
 from harness.secrets.masker import Masker
 from harness.tools import Tool
@@ -123,11 +123,16 @@ class World:
 
 
 class Run:
-    """One open run: its journal, the state that follows from it, and what it may call."""
+    """One open run: its journal, the state that follows from it, and what it may call.
 
-    def __init__(self, log: Log, world: World, toolset: Toolset, project: Path, rules: Rules, depth: int = 0) -> None:
+    `flags` are the rules that the person's flags stand for; `words_above` gives the user's words of the run above.
+    """
+
+    def __init__(
+        self, log: Log, world: World, toolset: Toolset, project: Path, flags: Sequence[Rule] = (), depth: int = 0
+    ) -> None:
         self.log, self.world, self.toolset, self.project = log, world, toolset, project
-        self.rules, self.depth = rules, depth
+        self.flags, self.depth = tuple(flags), depth
         self.state = State()
         self.transcript: Transcript | None = None
         self.model: Model | None = None
@@ -137,6 +142,7 @@ class Run:
         self.begin_child: Callable[[Run, Operation, Mapping[str, Any]], ChildEnd] | None = None
         self.barred_above: Callable[[str], bool] = lambda tool: False
         self.happened_above: Callable[[Slot], str | None] = lambda slot: None
+        self.words_above: Callable[[], tuple[str, ...]] = tuple
         self.stage_needs: Callable[[Operation], tuple[int, ...]] = lambda op: ()
         self.masker = world.guard.masker if world.guard is not None else Masker()
         log.hide = self.masker.raw

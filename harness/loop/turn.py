@@ -11,14 +11,14 @@ from harness.loop.act import Crew
 from harness.loop.batch import start_allowed
 from harness.loop.drive import drive_by
 from harness.loop.ending import end
-from harness.loop.gate import judge, over_budget, record
+from harness.loop.gate import judge, judge_read, over_budget
 from harness.loop.people import ask_people, ask_question, park_for_approval, park_for_child
 from harness.loop.request import ask_model, is_waiting
 from harness.loop.run import Run, Stop
+from harness.loop.scene import policy_of
 from harness.loop.settle import pending
 from harness.loop.verify import FORM, REJECTS, judge_answer, misfit
 from harness.policy.budget import exhausted, low_notes
-from harness.policy.decide import decide
 from harness.tools.arguments import help_text, wants_help
 
 NOTE_AT, STOP_AT = 3, 6
@@ -63,12 +63,7 @@ def _judge_all(run: Run) -> None:
         if op.verb == "run" and not _is_help(run, op):
             judge(run, op)
         elif op.verb == "read":
-            _judge_read(run, op)
-
-
-def _judge_read(run: Run, op: Operation) -> None:
-    request = reading.request_of(run, op)
-    record(run, op.n, request, decide(request, run.rules, run.state.budget, run.state.spent))
+            judge_read(run, op, reading.request_of(run, op))
 
 
 def _is_help(run: Run, op: Operation) -> bool:
@@ -104,7 +99,7 @@ def _over_budget(run: Run) -> Stop | None:
     """A call of this turn was refused for a limit, and the limit was not raised since."""
     for n in run.state.turn_ops:
         op = run.state.ops[n]
-        over = over_budget(run, op.effect) if op.code == "OVER_BUDGET" else None
+        over = over_budget(run, op) if op.code == "OVER_BUDGET" else None
         if over is not None:
             return end(run, "budget", limit=over.reasons[0].split(":")[0])
     return None
@@ -155,9 +150,14 @@ def _proposed(run: Run) -> str:
 
 
 def _denied(run: Run, verdict: dict[str, Any]) -> bool:
-    """Whether a required tool that is missing was refused by a person or a flag."""
+    """Whether a required tool that is missing was refused by a person, or all calls of it by a rule."""
     absent = {m["name"] for m in verdict.get("missing") or ()}
-    return bool(absent & (set(run.rules.deny) | {slot[0] for slot in run.state.denied}))
+    skill = run.state.start.get("skill", "")
+    barring = [
+        rule for rule in policy_of(run).rules
+        if rule.verdict == "deny" and not rule.where and not rule.effects and (not rule.skills or skill in rule.skills)
+    ]  # fmt: skip
+    return bool(absent & {*(name for rule in barring for name in rule.tools), *(slot[0] for slot in run.state.denied)})
 
 
 def _stuck(run: Run) -> Stop | None:

@@ -14,7 +14,7 @@ from harness.loop.run import Run
 from harness.pipeline.merge import Conflict
 from harness.pipeline.plan import Plan, fatal, given, lookup_of, status
 from harness.pipeline.words import bound
-from harness.policy.decide import Decision, Request
+from harness.policy.request import Decision, Request
 from harness.tools.expression import holds
 from harness.tools.stages import Stage
 from harness.tools.wiring import edges

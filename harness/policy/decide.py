@@ -5,95 +5,47 @@ It sees a request that was built from the tool's header and the run's state, nev
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from decimal import Decimal
 
 from harness.events.state import Spent
-from harness.policy.budget import EFFECT_KEYS, limit, used
+from harness.policy import EFFECTS, RELAXABLE, SETTINGS, Grant, Policy, Rule, Setting
+from harness.policy.budget import EFFECT_KEYS, limit, money_limits, money_spent, used
+from harness.policy.destinations import code_points
+from harness.policy.request import CheckedPath, Decision, Destination, Request
+from harness.policy.rules import binds_all, grants, matches, ties
 
-Verdict = Literal["allow", "ask", "deny"]
-EFFECTS = ("read", "write", "external", "money", "destructive")
-MAX_ARGS, MAX_ARGV_BYTES = 256, 128 * 1024
-DEFAULT_VERDICTS: Mapping[str, Verdict] = {
-    "read": "allow", "write": "allow", "external": "ask", "money": "ask", "destructive": "ask",
-}  # fmt: skip
-RELAXABLE = ("read", "write", "external")
-Values = Mapping[str, tuple[str, ...]]
-"""Option name → its values as text, defaults filled in; `args` for a tool that declares no arguments."""
+MOST_SHOWN = 200
+"""Characters of a value that a reason repeats."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One call as it would be carried out.
+def decide(request: Request, policy: Policy, given: Sequence[Grant] = (), spent: Spent | None = None) -> Decision:
+    """Judge a call: form and hard denials, the effect, rules and grants, then grounding and what is affordable.
 
-    `known` is False for a name that is no tool of the skill, `listed` False for one outside its closed list (`near`
-    holds close names). `broken` is the finding that keeps the tool from being offered; `problems` what is wrong with
-    the arguments; `needs` why it is not released. `effect_declared` is False when the header names no effect;
-    `refused_before` is a person's earlier no to the same call; `outside` why a path may not be read.
-    `level` is the confinement it would get, `caged` why it gets too little; `unconfined` that the person's policy lets
-    the tool run without any. `auth` says which of its secrets it lacks. `halted` is (class, rule, reason) when calls of
-    the tool may not start now, whatever their arguments.
+    `given` are remembered approvals. Pure, total and deterministic; never weaker for one more rule or limit.
     """
-
-    tool: str
-    argv: tuple[str, ...] = ()
-    effect: str = "external"
-    effect_declared: bool = True
-    known: bool = True
-    listed: bool = True
-    near: str = ""
-    empty_list: bool = False
-    broken: str | None = None
-    problems: tuple[str, ...] = ()
-    needs: tuple[str, ...] = ()
-    refused_before: str | None = None
-    caged: str | None = None
-    auth: tuple[str, ...] = ()
-    unconfined: bool = False
-    level: str = ""
-    values: Values = field(default_factory=dict)
-    outside: str | None = None
-    halted: tuple[str, str, str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What the person's flags say: calls that may run (tool, values that must be equal), tools that may not."""
-
-    allow: tuple[tuple[str, Values], ...] = ()
-    deny: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """`code` is the error class of a denial; `rules` what decided; `reasons` lines for the model and the person."""
-
-    verdict: Verdict
-    code: str | None = None
-    rules: tuple[str, ...] = ()
-    reasons: tuple[str, ...] = field(default=())
-
-
-def decide(request: Request, rules: Rules, budget: Mapping[str, Any], spent: Spent) -> Decision:
-    """Judge a call: hard denials first, then the effect's default, then the flags, then what is affordable."""
-    denied = _hard(request) or _flagged(request, rules)
+    denied = hard_denial(request)
     if denied is not None:
         return denied
-    over = over_budget(request.effect, budget, spent)
-    if over is not None:
-        return over
-    return _base(request, rules)
+    matching = [rule for rule in policy.rules if matches(rule, request)]
+    denied = _refused(request, policy, matching) or _ungrounded(request)
+    denied = denied or over_budget(request.effect, request.amounts, policy, spent or Spent())
+    if denied is not None:
+        return denied
+    decision = _judged(request, policy, matching, given)
+    if decision.verdict == "ask" and not request.attended and policy.unattended == "deny":
+        return _deny("DENIED", "unattended", "nobody can be asked", *decision.reasons)
+    return decision
 
 
-def _deny(code: str, rule: str, *reasons: str) -> Decision:
-    return Decision("deny", code, (rule,), reasons)
+def _deny(code: str, rule: str, *reasons: str, fix: str = "") -> Decision:
+    return Decision("deny", code, (rule,), reasons, fix)
 
 
-def _hard(request: Request) -> Decision | None:
-    """What no flag, approval or answer lifts."""
-    if len(request.argv) > MAX_ARGS or sum(len(a.encode("utf-8", "replace")) for a in request.argv) > MAX_ARGV_BYTES:
-        return _deny("DENIED", "form", "too large")
+def hard_denial(request: Request) -> Decision | None:
+    """What no file, grant, approval or answer lifts."""
+    if request.large:
+        return _deny("DENIED", "form", request.large)
     if request.empty_list:
         return _deny("NOT_RELEASED", "allowed-tools", "none of this skill's tools is available here")
     if not request.known:
@@ -104,12 +56,14 @@ def _hard(request: Request) -> Decision | None:
         return _deny("DENIED", "effect", f"{request.tool} declares the unknown effect {request.effect!r}")
     if request.broken:
         return _deny("MISCONFIGURED", "header", request.broken)
+    if request.problems:
+        return _deny("INVALID_INPUT", "arguments", *request.problems)
     if request.outside:
         return _deny("DENIED", "paths", request.outside)
     if request.needs:
         return _deny("NOT_RELEASED", "graph", *request.needs)
-    if request.problems:
-        return _deny("INVALID_INPUT", "arguments", *request.problems)
+    if wrong := [why for path in request.paths if (why := against(path))]:
+        return _deny("DENIED", "paths", *wrong)
     if request.halted:
         return _deny(*request.halted)
     if request.caged:
@@ -117,38 +71,140 @@ def _hard(request: Request) -> Decision | None:
     return _deny("NEEDS_AUTH", "secrets", *request.auth) if request.auth else None
 
 
-def _flagged(request: Request, rules: Rules) -> Decision | None:
-    if request.tool in rules.deny:
-        return _deny("DENIED", "flag --deny", f"--deny {request.tool}")
+def against(path: CheckedPath) -> str:
+    """Why a call may not use a path, or an empty text."""
+    label = f"{path.option} {_shown(path.given)}".strip()
+    if path.hidden:
+        return f"{label}: {path.hidden} is never read"
+    if not path.inside:
+        where = "may be written" if path.mode == "write" else "may be read"
+        return f"{label}: {_shown(path.real)} lies outside what {where}"
+    if path.mode == "write" and path.protected:
+        return f"{label}: {path.protected} is protected and never written"
+    return f"{label}: a file with another name elsewhere is not written" if path.linked else ""
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
+
+
+def _refused(request: Request, policy: Policy, matching: Iterable[Rule]) -> Decision | None:
+    """The word of a person against the call: a rule, an effect that is denied, an earlier no."""
+    against_it = [rule for rule in matching if rule.verdict == "deny"]
+    if against_it:
+        return Decision("deny", "DENIED", _places(against_it), _whys(against_it))
+    if _setting(request, policy) == "deny":
+        return _deny("DENIED", f"effects.{request.effect}", f"effect {request.effect} is denied")
     if request.refused_before is not None:
         return _deny("DENIED", "person", f"a person refused this call: {request.refused_before}")
     return None
 
 
-def over_budget(effect: str, budget: Mapping[str, Any], spent: Spent) -> Decision | None:
-    """The denial of one more call of this effect, or None where it is affordable. No approval lifts it."""
+def _places(rules: Collection[Rule]) -> tuple[str, ...]:
+    """The order of rules says nothing, so none is kept."""
+    return tuple(sorted({rule.place for rule in rules}))
+
+
+def _whys(rules: Collection[Rule]) -> tuple[str, ...]:
+    return tuple(sorted({f"{rule.why} ({rule.place})" if rule.why else rule.place for rule in rules}))
+
+
+def _setting(request: Request, policy: Policy) -> Setting:
+    """What the policy says of the effect; for money and destruction at least a question, whatever it says."""
+    setting = policy.effects.get(request.effect, "deny")
+    if request.effect not in RELAXABLE or not request.effect_declared:
+        return max(setting, "ask", key=SETTINGS.index)
+    return setting
+
+
+def _ungrounded(request: Request) -> Decision | None:
+    unknown = [one for one in request.grounding if not one.sources]
+    if not unknown:
+        return None
+    reasons = [
+        f"{one.option} {_shown(one.value)} is in nothing that the user or a result said"
+        + (f"; nearest: {', '.join(one.nearest)}" if one.nearest else "")
+        for one in unknown
+    ]
+    fix = "use one of these, or find it first" if any(one.nearest for one in unknown) else "find it first"
+    return _deny("UNGROUNDED", "known", *reasons, fix=fix)
+
+
+def over_budget(effect: str, amounts: Mapping[str, Decimal], policy: Policy, spent: Spent) -> Decision | None:
+    """The denial of one more call of this effect and these amounts, or None. No approval lifts it."""
     for key in ("calls", EFFECT_KEYS.get(effect, effect)):
-        bound = limit(budget, key)
+        bound = limit(policy.budget, key)
         if bound is not None and used(spent, key, 0.0) + 1 > bound:
-            return _deny("OVER_BUDGET", f"budget {key}", f"{key}: {used(spent, key, 0.0)} of {bound} used")
+            return _over(key, f"{key}: {used(spent, key, 0.0)} of {bound} used", policy)
+    bounds = money_limits(policy.budget)
+    for currency, amount in sorted(amounts.items()):
+        before = money_spent(spent, currency)
+        if currency in bounds and before + amount > bounds[currency]:
+            said = f"money: {amount:f} {currency} more than the {before:f} of {bounds[currency]:f} {currency} spent"
+            return _over(f"money {currency}", said, policy)
     return None
 
 
-def _base(request: Request, rules: Rules) -> Decision:
+def _over(key: str, said: str, policy: Policy) -> Decision:
+    place = policy.places.get(key, "")
+    fix = f"raise it in {place}" if place else f"go on with more: harness resume RUN -b {key.split()[0]}=…"
+    return _deny("OVER_BUDGET", f"budget {key}", f"{said} ({place})" if place else said, fix=fix)
+
+
+def _judged(request: Request, policy: Policy, matching: Collection[Rule], given: Sequence[Grant]) -> Decision:
+    """What is left is allowed or asked: the effect's own word, relaxed by a person's, tightened by another."""
+    doubts = _doubts(request, policy)
+    relaxed = _relaxed(request, matching, given) if doubts else ()
+    asking = [rule for rule in matching if rule.verdict == "ask"]
+    odd = [dest for dest in request.dests if not dest.value.isascii()]
+    if asking:
+        return Decision("ask", None, _places(asking), _whys(asking))
+    if odd and request.effect == "external":
+        return Decision("ask", None, ("destinations",), tuple(_odd_text(dest) for dest in odd))
+    if doubts and not relaxed:
+        return Decision("ask", None, ("sandbox.unconfined" if request.unconfined else "default",), doubts)
+    return Decision("allow", None, relaxed or ("default",))
+
+
+def _odd_text(dest: Destination) -> str:
+    return f"{dest.option} is not plain ASCII: {_shown(code_points(dest.value))}"
+
+
+def _doubts(request: Request, policy: Policy) -> tuple[str, ...]:
+    """Why the effect alone makes the call ask; empty where it does not."""
     if request.unconfined:
-        return Decision("ask", None, ("sandbox.unconfined",), ("the tool runs without confinement",))
-    base: Verdict = DEFAULT_VERDICTS[request.effect] if request.effect_declared else "ask"
-    said = f"effect {request.effect}" if request.effect_declared else "no effect declared"
-    if base == "ask" and request.effect in RELAXABLE and _allowed_by_flag(request, rules.allow):
-        return Decision("allow", None, ("flag --allow",))
-    return Decision(base, None, ("default",), (said,) if base == "ask" else ())
+        return ("the tool runs without confinement",)
+    if not request.effect_declared:
+        return ("no effect declared",)
+    setting = _setting(request, policy)
+    if setting == "allow" and request.effect == "external" and request.tainted:
+        setting = "named"
+    if setting == "named":
+        return _unnamed(request)
+    return (f"effect {request.effect}",) if setting == "ask" else ()
 
 
-def _allowed_by_flag(request: Request, allow: Sequence[tuple[str, Values]]) -> bool:
-    """A rule holds when each value it names is equal; without a declared effect it must name every argument."""
-    return any(
-        name == request.tool
-        and all(request.values.get(option) == values for option, values in where.items())
-        and (request.effect_declared or set(where) >= set(request.values))
-        for name, where in allow
-    )
+def _unnamed(request: Request) -> tuple[str, ...]:
+    """The destinations that the user did not name; an external call without any has none that could be named."""
+    if not request.dests:
+        return (f"effect {request.effect}",)
+    return tuple(
+        f"effect {request.effect}: {dest.option} {_shown(dest.value)} is not in your words"
+        for dest in request.dests if not dest.named
+    )  # fmt: skip
+
+
+def _relaxed(request: Request, matching: Iterable[Rule], given: Sequence[Grant]) -> tuple[str, ...]:
+    """The rules and grants that turn the question into a yes, as a person is shown them."""
+    if request.effect not in RELAXABLE or request.unconfined:
+        return ()
+    rules = [
+        rule for rule in matching
+        if rule.verdict == "allow" and (not request.tainted or ties(rule, request))
+        and (request.effect_declared or binds_all(rule, request))
+    ]  # fmt: skip
+    if rules:
+        return _places(rules)
+    if not request.effect_declared:
+        return ()
+    return tuple(sorted(f"grant {grant.id}" for grant in given if grants(grant, request)))

@@ -40,6 +40,10 @@ class Grant:
             return "off"
         return "proxy" if level == "full" and not self.any else "host"
 
+    def hosts(self) -> tuple[str, ...]:
+        """The places, or `any host`."""
+        return ("any host",) if self.any else tuple(place_text(place) for place in self.allow)
+
     def text(self, level: Level) -> str:
         """`network api.x.io:443` or `network any host`, as a person is told; empty without network."""
         network = self.network(level)
@@ -128,17 +132,22 @@ def hosts_of(tool: Tool, values: Mapping[str, Value], env: Mapping[str, str], se
     if listed == "any":
         return Grant(any=bool(words))
     allow = tuple(dict.fromkeys(place for word in words for place in _places(tool, word, values, env)))
-    return Grant(allow, frozenset(place for place in allow if _lists(listed, place)))
+    return Grant(allow, frozenset(place for place in allow if lists(listed, place)))
 
 
-def _lists(listed: tuple[str, ...] | str, place: Place) -> bool:
+def is_argument(tool: Tool, word: str) -> bool:
+    """Whether a word of `@meta net` is an argument of the tool, so that a call names the host."""
+    return word.startswith("--") or any(one.kind == "arg" and one.name == word for one in tool.parameters)
+
+
+def lists(listed: tuple[str, ...] | str, place: Place) -> bool:
     """Whether a list names the place, or its host with no port."""
     return place_text(place) in listed or place_text((place[0], 0)).removesuffix(":0") in listed
 
 
 def _places(tool: Tool, word: str, values: Mapping[str, Value], env: Mapping[str, str]) -> list[Place]:
     name = word.removeprefix("--")
-    if word.startswith("--") or any(one.kind == "arg" and one.name == word for one in tool.parameters):
+    if is_argument(tool, word):
         value = values.get(name, ())
         texts = (value,) if isinstance(value, str) else value if isinstance(value, tuple) else ()
         return [_place(tool, f"{word} {shown(text)}", text) for text in texts]

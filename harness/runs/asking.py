@@ -17,7 +17,6 @@ from harness.models.agent import NAME as AGENT
 from harness.models.choice import choose
 from harness.models.resolve import open_model, resolve
 from harness.policy.budget import merged, parse_budget
-from harness.policy.decide import Rules
 from harness.prompt.texts import limits_text
 from harness.runs.begin import Order, begin, refuse_changes, reopen
 from harness.runs.composing import question_transcript
@@ -93,7 +92,7 @@ def resume_question(
     ref = replace(resolve(said[0], source=said[1]), role=start["question"]["role"])
     how = opening(Path.cwd() if options.model else Path(start["cwd"]), None, world, options)
     model = open_model(askable(ref), how)
-    run = reopen(world, catalog.project, folder, kit_of(start["question"]), Rules(), options.by, changes)
+    run = reopen(world, catalog.project, folder, kit_of(start["question"]), (), options.by, changes)
     return _opened(run, model, how, options)
 
 

@@ -23,7 +23,7 @@ from harness.loop.act import is_harmless
 from harness.loop.run import Run, World
 from harness.loop.toolset import Toolset
 from harness.models import ModelRef
-from harness.policy.decide import Rules
+from harness.policy import Rule
 from harness.runs.facts import git_state, machine
 from harness.runs.owning import refuse_redacted
 from harness.runs.where import check_place
@@ -40,17 +40,17 @@ class Order:
     """What a run is asked to do. `name` is the skill's or the pipeline's; `inputs` are checked values of `parameters`.
 
     `source` is user for typed words, input for a text from a file or a pipe, model for a goal a model wrote.
-    `flags` are the person's words of `--allow` and `--deny`. `parent` links a child to its parent: {"run", "op",
-    "depth"}. `digests` pin the skill and its tools. `question` is what a run of one reply keeps of its question; its
-    inputs may be long. With `parameters` None the one input is the words of a tool's call, `args`. `project` and
-    `context` are what its model is given beside the task.
+    `flags` are the person's words of `--allow` and `--deny`, `rules` what they stand for. `parent` links a child to
+    its parent: {"run", "op", "depth"}. `digests` pin the skill and its tools. `question` is what a run of one reply
+    keeps of its question; its inputs may be long. With `parameters` None the one input is the words of a tool's call,
+    `args`. `project` and `context` are what its model is given beside the task.
     """
 
     name: str
     goal: str = ""
     inputs: Mapping[str, Any] = field(default_factory=dict)
     budget: Mapping[str, Any] = field(default_factory=dict)
-    rules: Rules = field(default_factory=Rules)
+    rules: tuple[Rule, ...] = ()
     model: ModelRef | None = None
     parent: Mapping[str, Any] | None = None
     source: str = "user"
@@ -173,7 +173,7 @@ def _model_data(ref: ModelRef) -> dict[str, Any]:
 
 
 def reopen(
-    world: World, project: Path, folder: Path, toolset: Toolset, rules: Rules, by: str, changes: Any = ()
+    world: World, project: Path, folder: Path, toolset: Toolset, rules: Sequence[Rule], by: str, changes: Any = ()
 ) -> Run:
     """Own a run again and append `resume`. Raises BusyError or JournalError."""
     check_place(folder, world.allow_fs)

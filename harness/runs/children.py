@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from harness.loop.gate import is_question
 from harness.loop.inbox import has_word
 from harness.loop.question import SKIPPED, from_words
 from harness.loop.run import ChildEnd, Run, Stop, World
+from harness.loop.scene import users_words
 from harness.loop.turn import drive
 from harness.models import Model, ModelRef
 from harness.models.agent import NAME as AGENT
@@ -93,7 +95,7 @@ class Family:
         kit, pipeline = pipeline_kit(self.catalog, tool, self.places, parent.toolset.folder)
         values = parse(tool, list(op.argv or ()))[0]
         order = Order(
-            tool.name, inputs=values, budget=part, rules=parent.rules, parent=_link(parent, op),
+            tool.name, inputs=values, budget=part, rules=parent.flags, parent=_link(parent, op),
             digests={"skill": file_pin(tool.path), "tools": tool_pins(kit.tools), "policy": ""}, path=str(tool.path),
             parameters=tool.parameters,
         )  # fmt: skip
@@ -142,7 +144,7 @@ class Family:
         ref, limits = self._model(worker), narrowed(part, worker.budget)
         refuse_unpriced(ref, limits.get("usd"))
         order = Order(
-            worker.name, goal, values, limits, parent.rules, ref, _link(parent, op),
+            worker.name, goal, values, limits, parent.flags, ref, _link(parent, op),
             "model", {}, pins(tool_pins(kit.tools), resolved), str(worker.file), tuple(worker.inputs),
             project=guide(self.world, parent.project, worker),
         )  # fmt: skip
@@ -175,6 +177,7 @@ class Family:
             changes = changed_since(folder, order.digests) if is_seam(known) else []
             run = reopen(self.world, parent.project, folder, kit, order.rules, "parent", changes)
         run.begin_child, run.barred_above, run.happened_above = self.begin, parent.is_barred, parent.happened
+        run.words_above = partial(users_words, parent)
         return run
 
 

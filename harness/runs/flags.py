@@ -10,7 +10,7 @@ from typing import Any
 from harness.errors import HarnessError, near_text
 from harness.loop.toolset import Toolset
 from harness.models.choice import Wishes
-from harness.policy.decide import Rules
+from harness.policy import Rule, Test
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +51,15 @@ class Options:
         return replace(self, model=None)
 
 
-def rules_of(kit: Toolset, options: Options) -> Rules:
+def rules_of(kit: Toolset, options: Options) -> tuple[Rule, ...]:
     """`--allow 'TOOL --opt=value'` and `--deny TOOL` as rules. Raises HarnessError for a name that is no tool."""
     known = [*kit.tools, *kit.workers]
     for name in (*options.deny, *(shlex_words(text)[0] for text in options.allow)):
         if name not in known:
             fix = f"name one of: {' '.join(known)}"
             raise HarnessError(f"{name} is no tool of this run{near_text(name, known)}", fix)
-    return Rules(tuple(_allow(kit, text) for text in options.allow), frozenset(options.deny))
+    denied = (Rule("deny", (name,), place=f"--deny {name}", source="run") for name in options.deny)
+    return (*(_allow(kit, text) for text in options.allow), *denied)
 
 
 def shlex_words(text: str) -> list[str]:
@@ -73,17 +74,19 @@ def shlex_words(text: str) -> list[str]:
     return words
 
 
-def _allow(kit: Toolset, text: str) -> tuple[str, dict[str, tuple[str, ...]]]:
+def _allow(kit: Toolset, text: str) -> Rule:
     name, *words = shlex_words(text)
     tool = kit.tools.get(name)
+    rule = Rule("allow", (name,), place=f"--allow {text!r}", source="run")
     if tool is None or not tool.declared:
-        return name, {"args": tuple(words)} if words else {}
-    where: dict[str, tuple[str, ...]] = {}
-    options = {p.name for p in tool.parameters if p.kind != "arg"}
+        return replace(rule, where=(("args", Test("eq", tuple(words), whole=True)),)) if words else rule
+    given: dict[str, tuple[str, ...]] = {}
+    options = {p.name: p for p in tool.parameters if p.kind != "arg"}
     for word in words:
         option, equals, value = word.removeprefix("--").partition("=")
         if not word.startswith("--") or option not in options:
             what = f"--allow {text!r}: {word} is no option of {name}{near_text(option, options)}"
             raise HarnessError(what, "write it as --opt=value")
-        where[option] = (*where.get(option, ()), value if equals else "true")
-    return name, where
+        given[option] = (*given.get(option, ()), value if equals else "true")
+    tests = ((f"--{o}", Test("eq", values, whole=options[o].many or len(values) > 1)) for o, values in given.items())
+    return replace(rule, where=tuple(tests))

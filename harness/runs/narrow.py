@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.errors import DeniedError
-from harness.loop.gate import effect_of
 from harness.loop.guard import Guard
 from harness.loop.run import World
 from harness.loop.toolset import Toolset
-from harness.policy.settings import narrowed
+from harness.policy.effects import effect_of
+from harness.policy.settings import home_of, narrowed
 from harness.sandbox.choose import Refusal
 from harness.skills import Skill
 from harness.tools import Parameter, Tool, Value
@@ -30,7 +30,8 @@ def confine(
         return
     settings = world.guard.settings
     if skill is not None:
-        settings = narrowed(settings, skill.folder / "policy.yaml")
+        home = home_of(world.guard.environ)
+        settings = narrowed(settings, skill.folder / "policy.yaml", "skill", project, home)
     readable = (*world.guard.readable, *_named(project, parameters, values))
     world.guard = replace(world.guard, settings=settings, readable=readable)
     _check_required(world.guard, kit)
@@ -76,6 +77,8 @@ def _named(project: Path, parameters: Iterable[Parameter], values: Mapping[str, 
 def _check_required(guard: Guard, kit: Toolset) -> None:
     for name in dict.fromkeys([*kit.requires, *(words[0] for words in kit.verify)]):
         tool = kit.tools.get(name)
-        choice = guard.level(tool, effect_of(tool)) if tool is not None and not tool.pipeline else None
+        if tool is None or tool.pipeline:
+            continue
+        choice = guard.level(tool, effect_of(tool, guard.settings)[0])
         if isinstance(choice, Refusal):
             raise DeniedError(f"the skill requires {name}: {choice.why}", choice.fix)

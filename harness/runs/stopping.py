@@ -11,7 +11,6 @@ from harness.executor import kill_tree
 from harness.loop.ending import end
 from harness.loop.run import Stop, World
 from harness.loop.toolset import Toolset
-from harness.policy.decide import Rules
 from harness.runs.begin import reopen
 from harness.runs.deliver import send
 from harness.runs.list import is_owned
@@ -43,7 +42,7 @@ def end_here(world: World, project: Path, folder: Path, now: bool) -> Stop:
     What was begun stays as it is known: the run can be resumed, and is settled then. Raises HarnessError.
     """
     refuse_other_host(folder)
-    run = reopen(world, project, folder, Toolset({}), Rules(), "user")
+    run = reopen(world, project, folder, Toolset({}), (), "user")
     try:
         if now:
             _kill(folder)

@@ -8,20 +8,15 @@ from __future__ import annotations
 import os
 import stat
 import sys
-import unicodedata
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.policy.names import folded, is_hidden, is_protected
+
 DEPTH = 4
 """A name is looked for in the workspace itself and in folders down to this many components."""
-DRAFTS = Path(".harness", "drafts")
-"""What a tool may write below a protected name."""
-
-_PROTECTED = frozenset({".git", ".harness", ".agents", ".claude"})  # and all that begins with .env
-_HIDDEN = frozenset({".env", ".netrc", "id_rsa", "id_ed25519", "id_ecdsa"})  # and .env.*, *.key
-_SHOWN = frozenset({".env.example", ".env.sample"})
 _CLOSED = frozenset({".git", ".harness"})  # what lies in these is looked at by whoever needs it
 
 
@@ -53,21 +48,6 @@ def find(workspace: Path, roots: Iterable[Path], unprotected: Collection[str] = 
 def own_roots(workspace: Path, roots: Iterable[Path]) -> set[Path]:
     """The roots inside the workspace, and the interpreter's folder if it is there: tools find programs in it."""
     return {path for path in (*roots, Path(sys.executable).parent) if workspace in path.parents}
-
-
-def folded(name: str) -> str:
-    """One spelling for all that a file system may take for the same name."""
-    return name.casefold() if name.isascii() else unicodedata.normalize("NFC", name).casefold()
-
-
-def is_protected(name: str, unprotected: Collection[str] = ()) -> bool:
-    """Of a folded name."""
-    return (name in _PROTECTED or name.startswith(".env")) and name not in unprotected
-
-
-def is_hidden(name: str) -> bool:
-    """Of a folded name."""
-    return (name in _HIDDEN or name.startswith(".env.") or name.endswith(".key")) and name not in _SHOWN
 
 
 def _entries(folder: str, depth: int) -> Iterator[tuple[str, str]]:

@@ -16,8 +16,9 @@ from pathlib import Path
 
 from harness.errors import HarnessError
 from harness.events.io import IO
+from harness.policy.confinement import is_provider_key
 from harness.policy.files import check_place, config_folder
-from harness.policy.layer import SecretRule, is_provider_key
+from harness.policy.layer import SecretRule
 from harness.policy.settings import Settings, user_file
 from harness.secrets.masker import Masker
 from harness.tools import EnvVar, Tool

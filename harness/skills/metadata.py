@@ -15,11 +15,12 @@ from harness.graph import Graph
 from harness.graph.block import NAME, check_cycles, from_mapping, parse_block, place
 from harness.skills.frontmatter import OUR_KEYS
 from harness.tools import Parameter
-from harness.tools.notation import parse_duration
+from harness.tools.notation import parse_duration, parse_money
 from harness.tools.parameter import BadTag, Unsupported, read_input
 
 LIMITS = ("requires", "verify", "budget", "inputs")
-BUDGET_KEYS = ("turns", "calls", "read", "write", "external", "destructive", "money_calls", "tokens", "usd", "seconds")
+BUDGET_KEYS = ("turns", "calls", "read", "write", "external", "destructive", "money_calls", "tokens", "usd", "seconds",
+               "money")  # fmt: skip
 _MODEL = re.compile(r"strong|cheap|none|(?:anthropic|openai|ollama|local|exec|scripted):\S.*")
 _USD = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?|\.[0-9]{1,12}")
 
@@ -233,9 +234,12 @@ def _limit(key: str, value: str) -> str:
         return value
     if key == "seconds" and (seconds := parse_duration(value)) is not None and seconds > 0:
         return f"{seconds:.3f}".rstrip("0").rstrip(".")
-    if key not in ("usd", "seconds") and re.fullmatch(r"[0-9]{1,18}", value) and int(value) > 0:
+    if key == "money" and (money := parse_money(value)) is not None and float(money[0]) > 0:
+        return " ".join(money)
+    if key not in ("usd", "seconds", "money") and re.fullmatch(r"[0-9]{1,18}", value) and int(value) > 0:
         return str(int(value))
-    wanted = {"usd": "a positive decimal", "seconds": "seconds or a duration such as 15m"}
+    wanted = {"usd": "a positive decimal", "seconds": "seconds or a duration such as 15m",
+              "money": "an amount with its currency, such as 50.00EUR"}  # fmt: skip
     raise _Unreadable(f"{key}={value} is not {wanted.get(key, 'a positive integer')}")
 
 

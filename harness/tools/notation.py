@@ -25,6 +25,7 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s\x00-\x20\x7f]+")
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s\x00-\x20\x7f/:@?#\[\]\\]+)(?::([0-9]{1,5}))?")
 _EMAIL = re.compile(r"[^\s@\x00-\x20\x7f]+@[^\s@\x00-\x20\x7f]+")
 _AMOUNT = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,4})?")
+_MONEY = re.compile(rf"({_AMOUNT.pattern}) ?([A-Z]{{3}})")
 
 
 def parse_duration(text: str) -> float | None:
@@ -34,6 +35,12 @@ def parse_duration(text: str) -> float | None:
         return None
     total = sum(int(number) * _SECONDS[unit] for unit, number in found.groupdict().items() if unit != "sign" and number)
     return -total if found["sign"] else total
+
+
+def parse_money(text: str) -> tuple[str, str] | None:
+    """Amount and currency of `50.00 EUR` or `50.00EUR`, or None when it is neither."""
+    found = _MONEY.fullmatch(text.strip(" "))
+    return (found[1], found[2]) if found else None
 
 
 def is_number(text: str) -> bool:

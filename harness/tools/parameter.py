@@ -122,3 +122,8 @@ def _check(made: Parameter) -> None:
     for word in made.choices or (() if made.default is None else (made.default,)):
         if (want := expected(made.notation, word)) is not None:
             raise BadTag(f"{made.name}: {shown(word)} is no {made.notation}, which is {want}")
+
+
+def is_spelled(text: str) -> bool:
+    """Whether a text could be an argument as a header's other lines write it: `--name` or `name`."""
+    return _NAME.fullmatch(text.removeprefix("--")) is not None

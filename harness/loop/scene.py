@@ -1,0 +1,70 @@
+"""What is true around a call of an open run: where its paths may lead, what the user said, whose policy holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from harness.loop.confine import family
+from harness.loop.run import Run
+from harness.policy import Policy
+from harness.policy.budget import places
+from harness.policy.compose import Scene
+from harness.policy.paths import Area
+from harness.policy.settings import Settings
+from harness.sandbox.names import own_roots
+from harness.secrets import passed
+from harness.tools import Tool
+
+
+def settings_of(run: Run) -> Settings:
+    """The merged policy files, as they are today."""
+    return run.world.guard.settings if run.world.guard is not None else Settings()
+
+
+def policy_of(run: Run) -> Policy:
+    """What calls are decided by now: files, flags, and the limits in force."""
+    settings, budget = settings_of(run), run.state.budget
+    return replace(settings.policy(*run.flags), budget=budget, places=places(budget, settings.budget))
+
+
+def users_words(run: Run) -> tuple[str, ...]:
+    """The user's own words, those of the runs above included."""
+    return (*run.words_above(), *(run.text(text) for text in run.state.said))
+
+
+def is_tainted(run: Run) -> bool:
+    """Whether text that nobody vouches for is in the run: after its first result always."""
+    return bool(run.state.receipts) or run.state.foreign
+
+
+def scene_of(run: Run) -> Scene:
+    """The scene of the next call."""
+    return Scene(
+        run.project, partial(area_of, run), partial(users_words, run), settings_of(run), policy_of(run),
+        skill=str(run.state.start.get("skill", "")), tainted=is_tainted(run), attended=run.world.ask is not None,
+    )  # fmt: skip
+
+
+def area_of(run: Run, tool: Tool | None = None) -> Area:
+    """Where calls of this run may go. `tool` adds what the variables passed to it make readable."""
+    guard, settings = run.world.guard, settings_of(run)
+    workspace = run.project.resolve()
+    skill = [run.toolset.folder] if run.toolset.folder is not None else []
+    more = [*skill, *(guard.readable if guard is not None else ())]
+    if guard is not None and tool is not None:
+        more += passed(tool, settings, guard.environ).readable
+    hidden = guard.hidden if guard is not None else (run.world.runs_dir,)
+    roots = guard.fence.roots if guard is not None else ()
+    closed = [*own_roots(workspace, roots), *roots, *hidden, *map(Path, run.world.tools_path)]
+    return Area(
+        workspace, (*(settings.read or (str(workspace),)), *_real(more)), settings.write or (str(workspace),),
+        hidden=_real(hidden), own=_real(family(run)), protected=_real(closed), hide=settings.hide,
+        protect=settings.protect, environ=guard.environ if guard is not None else {},
+    )  # fmt: skip
+
+
+def _real(paths: Iterable[Path]) -> tuple[str, ...]:
+    return tuple(str(path.resolve()) for path in paths)

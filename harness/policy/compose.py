@@ -1,0 +1,199 @@
+"""From a proposed call to the request that is decided: bounds, form, canonical argv, roles, effect. It decides nothing.
+
+What is checked here is what is executed, byte for byte; nothing of it is expanded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from itertools import chain
+from pathlib import Path
+
+from harness.policy import Operator, Policy
+from harness.policy.destinations import named
+from harness.policy.effects import effect_of
+from harness.policy.hosts import is_argument
+from harness.policy.names import folded
+from harness.policy.paths import Area, Mode, check, has_variable, is_path_like
+from harness.policy.request import CheckedPath, Destination, Request, Typed
+from harness.policy.settings import Settings
+from harness.tools import Parameter, Tool, Value
+from harness.tools.arguments import FREE, canonical, faults, parse
+from harness.tools.compare import as_texts
+from harness.tools.meta import spelled
+from harness.tools.notation import expected, shown
+
+MAX_CALLS, MAX_ARGS, MAX_ARGV_BYTES, MAX_DEPTH = 64, 256, 128 * 1024, 32
+TOO_LARGE = "too large"
+_PATHS = ("PATH", "FILE", "DIR")
+_NUMBERS = ("INT", "NUM", "AMOUNT")
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What is true around a call: where paths may lead, what the user said, and whose policy holds.
+
+    `area` and `words`, the user's own texts, are looked up only for a call that needs them. `tainted`: untrusted text
+    is in the run. `attended`: somebody can be asked.
+    """
+
+    workspace: Path
+    area: Callable[[Tool], Area]
+    words: Callable[[], tuple[str, ...]] = tuple
+    settings: Settings = field(default_factory=Settings)
+    policy: Policy = field(default_factory=Policy)
+    skill: str = ""
+    tainted: bool = False
+    attended: bool = True
+
+
+def too_large(args: Sequence[str], tool: Tool | None = None) -> str:
+    """Which bound the words break, or an empty text. Linear in their length, and first of all checks."""
+    if len(args) > MAX_ARGS:
+        return f"{TOO_LARGE}: {len(args)} arguments, at most {MAX_ARGS}"
+    if sum(map(len, args)) > MAX_ARGV_BYTES or sum(len(a.encode("utf-8", "replace")) for a in args) > MAX_ARGV_BYTES:
+        return f"{TOO_LARGE}: more than {MAX_ARGV_BYTES // 1024} KiB of arguments"
+    takes_json = tool is not None and any(one.notation == "JSON" for one in tool.parameters)
+    if takes_json and any(_depth(word) > MAX_DEPTH for word in args):
+        return f"{TOO_LARGE}: JSON nested more than {MAX_DEPTH} deep"
+    return ""
+
+
+def _depth(text: str) -> int:
+    """How deep the brackets of a JSON text nest, those in its strings left out."""
+    depth = deepest = 0
+    in_string = escaped = False
+    for letter in text:
+        if escaped or letter == "\\":
+            escaped = not escaped
+        elif letter == '"':
+            in_string = not in_string
+        elif not in_string and letter in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif not in_string and letter in "]}":
+            depth -= 1
+    return deepest
+
+
+def compose(tool: Tool, args: Sequence[str], scene: Scene) -> Request:
+    """The request of a call of `tool` with these words; what is only known elsewhere is still missing in it."""
+    effect, origin = effect_of(tool, scene.settings)
+    request = Request(
+        tool.name, tuple(args), effect, tool.effect_declared or tool.pipeline, origin, repeat=tool.repeat,
+        skill=scene.skill, path=str(tool.path), cwd=str(scene.workspace), tainted=scene.tainted,
+        attended=scene.attended,
+    )  # fmt: skip
+    if large := too_large(args, tool):
+        return replace(request, large=large)
+    if tool.broken is not None:
+        return replace(request, broken=tool.broken.text())
+    values, problems = parse(tool, args)
+    amounts, wrong = ({}, []) if problems else _amounts(tool, values)
+    if problems or wrong:
+        return replace(request, problems=(faults(tool, [*problems, *wrong]),))
+    typed = dict(_typed(tool, values))
+    return replace(
+        request, argv=canonical(tool, values), values=as_texts(tool, values), typed=typed, amounts=amounts,
+        paths=_paths(tool, typed, scene), dests=tuple(_destinations(tool, typed, scene)),
+        sources=_sources(tool, typed, scene),
+    )  # fmt: skip
+
+
+def _typed(tool: Tool, values: Mapping[str, Value]) -> Iterator[tuple[str, Typed]]:
+    """The arguments that have a value, by the name that the header writes."""
+    if not tool.declared:
+        yield FREE, Typed("text", _texts(values.get(FREE, ())), many=True)
+    for parameter in tool.parameters:
+        value = values.get(parameter.name)
+        if value is not None:
+            yield spelled(parameter), _one_typed(tool, parameter, value)
+
+
+def _one_typed(tool: Tool, parameter: Parameter, value: Value) -> Typed:
+    if isinstance(value, bool):
+        return Typed("flag", (str(value).lower(),))
+    is_amount = any(role.split()[0] == spelled(parameter) for role in tool.roles.get("amount", ()))
+    is_number = isinstance(value, int) or parameter.notation in _NUMBERS or is_amount
+    return Typed("number" if is_number else "text", _texts(value), parameter.many and not isinstance(value, int))
+
+
+def _texts(value: Value) -> tuple[str, ...]:
+    return value if isinstance(value, tuple) else (str(value),)
+
+
+def _paths(tool: Tool, typed: Mapping[str, Typed], scene: Scene) -> tuple[CheckedPath, ...]:
+    """Every value that is a path or may be taken for one, and the paths that the header itself writes."""
+    found = list(_candidates(tool, typed, scene))
+    area, unprotected = scene.area(tool) if found else None, _unprotected(tool, scene.settings)
+    return tuple(check(option, text, mode, area, unprotected) for option, text, mode in found if area is not None)
+
+
+def _candidates(tool: Tool, typed: Mapping[str, Typed], scene: Scene) -> Iterator[tuple[str, str, Mode]]:
+    written = tool.roles.get("writes", ())
+    kinds = {spelled(one): one.notation for one in tool.parameters}
+    asked = _asked(tool, scene.policy, "under")
+    for option, given in typed.items():
+        mode: Mode = "write" if option in written else "read"
+        is_path = kinds.get(option) in _PATHS or mode == "write" or option in asked
+        for text in given.texts if given.kind == "text" else ():
+            for part in _parts(text, option):
+                if is_path or is_path_like(part) or (option == FREE and has_variable(part)):
+                    yield option, part, mode
+    for word in written:
+        if not word.startswith("--") and word not in kinds:
+            yield "", word, "write"
+
+
+def _parts(text: str, option: str) -> tuple[str, ...]:
+    """The text itself; of a word that no header declares also what follows its `=`."""
+    _, equals, value = text.partition("=")
+    return (text, value) if option == FREE and text.startswith("-") and equals else (text,)
+
+
+def _unprotected(tool: Tool, settings: Settings) -> frozenset[str]:
+    """The names that the header says it writes and the user lets this tool write."""
+    granted = settings.unprotect.get(tool.name, ())
+    return frozenset(folded(word) for word in tool.roles.get("writes", ()) if word in granted)
+
+
+def _destinations(tool: Tool, typed: Mapping[str, Typed], scene: Scene) -> Iterator[Destination]:
+    """The values that say who or what receives; an argument that holds a host is one, too."""
+    hosts = (word for word in tool.net if is_argument(tool, word))
+    for option in dict.fromkeys(chain(tool.roles.get("dest", ()), hosts)):
+        for text in typed[option].texts if option in typed else ():
+            yield Destination(option, text, named(text, scene.words()))
+
+
+def _sources(tool: Tool, typed: Mapping[str, Typed], scene: Scene) -> dict[str, tuple[frozenset[str], ...]]:
+    """Where the values are from that a rule asks about: here only whether the user named them."""
+    user, nobody = frozenset({"user"}), frozenset[str]()
+    return {
+        option: tuple(user if named(text, scene.words()) else nobody for text in typed[option].texts)
+        for option in _asked(tool, scene.policy, "from") if option in typed
+    }  # fmt: skip
+
+
+def _asked(tool: Tool, policy: Policy, operator: Operator) -> set[str]:
+    """The arguments of a tool that some rule tests in this way."""
+    about = (rule for rule in policy.rules if not rule.tools or tool.name in rule.tools)
+    return {option for rule in about for option, test in rule.where if test.operator == operator}
+
+
+def _amounts(tool: Tool, values: Mapping[str, Value]) -> tuple[dict[str, Decimal], list[str]]:
+    """The sums that `@meta amount` names, by currency, and what is wrong with them."""
+    found: dict[str, Decimal] = {}
+    wrong: list[str] = []
+    for role in tool.roles.get("amount", ()):
+        option, currency = role.split()
+        texts = _texts(values.get(option.removeprefix("--"), ()))
+        if not texts:
+            wrong.append(f"missing {option}: the amount in {currency}")
+        for text in texts:
+            if want := expected("AMOUNT", text):
+                wrong.append(f"{option}: {shown(text)} is not {want}")
+            else:
+                found[currency] = found.get(currency, Decimal(0)) + Decimal(text)
+    return found, wrong
