@@ -11,7 +11,7 @@ import random
 import string
 import sys
 import tempfile
-import time
+import timeit
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -28,12 +28,7 @@ MIB, ROUNDS, GOAL_MS, COUNT = 1 << 20, 15, 60.0, 50
 
 def best(work: Callable[[], object]) -> float:
     """Milliseconds of the fastest of some rounds."""
-    found = []
-    for _ in range(ROUNDS):
-        began = time.perf_counter()
-        work()
-        found.append(time.perf_counter() - began)
-    return min(found) * 1000
+    return min(timeit.repeat(work, number=1, repeat=ROUNDS)) * 1000
 
 
 def texts() -> dict[str, bytes]:
