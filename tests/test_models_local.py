@@ -282,6 +282,19 @@ def test_the_offer_follows_what_is_released_and_known(python: str, project: Proj
     assert all(described[0] not in later for later in tables[at + 1 :]), "what is done is not offered again"
 
 
+def test_what_it_was_given_is_composed_again_from_the_journal(python: str, project: Project) -> None:
+    file = weights(project.path / "w.gguf", last=["finish"])
+    assert harness_with(python, "run", "triage", GOAL, "-m", f"local:{file}", cwd=project.path).returncode == 0
+    given = [noted["asked"]["prompt"] for noted in calls(file)]
+    for n in (1, len(given) // 2, len(given)):
+        told = json.loads(harness_with(python, "show", "last", "--prompt", str(n), "--json", cwd=project.path).stdout)
+        assert (told["brief"], told["same"]) == (given[n - 1], True)
+    shown = harness_with(python, "show", "last", "--prompt", "2", cwd=project.path)
+    assert shown.stdout == f"=== brief\n{given[1].rstrip()}\n" and "as sent" in shown.stderr
+    (project.path / "bin/look").write_text((project.path / "bin/look").read_text().replace("look", "peer", 1))
+    assert "not what was sent" in harness_with(python, "show", "last", "--prompt", "1", cwd=project.path).stderr
+
+
 def test_a_refused_or_failed_tool_is_chosen_four_times_and_no_more(python: str, tmp_path: Path) -> None:
     project = Project(tmp_path / "p")
     project.tool("look", "echo no; exit 1")

@@ -31,6 +31,7 @@ def print_prompt(said: Globals, at: Place, folder: Path, number: str) -> int:
             "sent": request.sent or None, "same": not differs, "differs": differs or None,
             "parts": [[part.id, part.sha, part.bytes] for part in prompt.parts],
             "system": list(prompt.system), "turns": [encode_turn(turn) for turn in prompt.turns],
+            **({"brief": prompt.brief.text} if prompt.brief is not None else {}),
         })  # fmt: skip
         return 0
     print(prompt_text(prompt), end="")

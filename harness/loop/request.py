@@ -17,13 +17,13 @@ from harness.loop.context import compose, second_try
 from harness.loop.ending import end, park
 from harness.loop.reserve import Refused, charged, reserve, reserved_usd
 from harness.loop.run import Run, Stop
+from harness.loop.toolset import moment
 from harness.models import LOCAL, Call, Failure, ModelRef, Prompt, Reply
 from harness.models.failures import failure
 from harness.models.retry import STANDS_IN_FOR, wait_s
 from harness.policy.budget import limit
 from harness.prompt import prefix_digest
-from harness.prompt.brief import Moment, brief
-from harness.prompt.opening import part
+from harness.prompt.brief import Moment, with_brief
 from harness.secrets.masker import Stream
 
 POLL = 0.05
@@ -55,7 +55,7 @@ def ask_model(run: Run) -> Stop | None:
     if isinstance(composed, Stop):
         return composed
     if ref.scheme == LOCAL:
-        composed = _with_brief(run, composed)
+        composed = with_brief(composed, _moment(run, composed.turn))
     prompt = reserve(run, replace(composed, deadline=_deadline(run)), ref)
     if isinstance(prompt, Refused):
         return end(run, "budget", limit=prompt.limit, error=prompt.why)
@@ -74,14 +74,10 @@ def ask_model(run: Run) -> Stop | None:
     return None
 
 
-def _with_brief(run: Run, prompt: Prompt) -> Prompt:
-    """What a model that only chooses is given beside the turns; its text is recorded as a part of the prompt."""
-    kit = run.toolset
+def _moment(run: Run, turn: int) -> Moment:
+    """What there is for a model that only chooses."""
     goal = run.text(run.state.start.get("goal") or "")
-    names = tuple(kit.available)
-    at = Moment(run.ground(), kit.tools, names, kit.graph, kit.requires, goal, run.name, prompt.turn, run.text)
-    made = brief(at)
-    return replace(prompt, brief=made, parts=(*prompt.parts, part("brief@2", made.text)))
+    return moment(run.toolset, run.ground(), goal, run.name, turn, run.text)
 
 
 def _deadline(run: Run) -> float | None:

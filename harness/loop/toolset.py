@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.graph import Graph
-from harness.graph.fresh import Values
+from harness.graph.fresh import Ground, Values
+from harness.prompt.brief import Moment
 from harness.prompt.form import Form
 from harness.tools import Tool
 from harness.tools.arguments import parse
@@ -44,3 +45,10 @@ def values_of(kit: Toolset, name: str, argv: tuple[str, ...]) -> Values:
     if tool is None:
         return {"args": argv}
     return as_texts(tool, parse(tool, argv)[0])
+
+
+def moment(
+    kit: Toolset, ground: Ground, goal: str, run: str, turn: int, text: Callable[[object], str]
+) -> Moment:
+    """What there is to go by for a model that only chooses."""
+    return Moment(ground, kit.tools, tuple(kit.available), kit.graph, kit.requires, goal, run, turn, text)

@@ -8,15 +8,17 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 
 from harness.events.state import Operation, Receipt
 from harness.graph import Graph
 from harness.graph.fresh import Ground, fresh_receipt, holders, is_fresh, unmet
+from harness.models import Prompt
 from harness.models.brief import Blank, Brief, Choice
 from harness.prompt.observation import clean, cut, error_class, output
+from harness.prompt.opening import part
 from harness.tools import Parameter, Tool
 from harness.tools.arguments import canonical
 from harness.tools.notation import expected
@@ -50,6 +52,12 @@ class Moment:
     run: str
     turn: int
     text: Callable[[object], str]
+
+
+def with_brief(prompt: Prompt, at: Moment) -> Prompt:
+    """The prompt with what a model that only chooses is given beside the turns; its text is one of its parts."""
+    made = brief(at)
+    return replace(prompt, brief=made, parts=(*prompt.parts, part("brief@2", made.text)))
 
 
 def brief(at: Moment) -> Brief:

@@ -15,10 +15,11 @@ from harness.events.state import State
 from harness.graph.fresh import Ground, is_fresh, unmet
 from harness.loop.question import form_of
 from harness.loop.run import Run
-from harness.loop.toolset import Toolset, values_of
-from harness.models import Offer, Prompt
+from harness.loop.toolset import Toolset, moment, values_of
+from harness.models import LOCAL, Offer, Prompt
 from harness.models.turns import Raw
 from harness.prompt import Frame, Release, Transcript
+from harness.prompt.brief import Moment, with_brief
 from harness.prompt.texts import limits_text
 from harness.runs.given import context_of, project_of
 from harness.runs.kit import skill_kit
@@ -119,6 +120,7 @@ def requests(folder: Path, catalog: Catalog, hide: Callable[[str], str] = str) -
     """Every model call of a run, composed again from its files. Raises HarnessError where its skill cannot be read."""
     events = follow(folder)
     transcript, state, n = _from_start(folder, catalog, events[0]["data"], hide), State(), 0
+    kit: Toolset | None = None
     for event in events:
         is_call = event["kind"] == "model.start" or (event["kind"] == "model.reply" and event["data"].get("provider"))
         prompt = transcript.prompt(state) if is_call else None
@@ -126,7 +128,16 @@ def requests(folder: Path, catalog: Catalog, hide: Callable[[str], str] = str) -
         apply(state, event)
         if prompt is not None:
             n += 1
+            if str(state.request.get("model", "")).startswith(f"{LOCAL}:") and event["kind"] == "model.start":
+                kit = kit or _source(folder, catalog, events[0]["data"]).kit
+                prompt = with_brief(prompt, _moment(folder, kit, state, prompt.turn))
             yield Request(n, event, dict(state.request), prompt)
+
+
+def _moment(folder: Path, kit: Toolset, state: State, turn: int) -> Moment:
+    """What there was for a model that only chooses, as far as the journal knows."""
+    text = partial(blob_text, folder)
+    return moment(kit, _settled(kit, state), text(state.start.get("goal") or ""), folder.name, turn, text)
 
 
 def _from_start(

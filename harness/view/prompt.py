@@ -11,7 +11,9 @@ from harness.view.text import escape
 
 
 def prompt_text(prompt: Prompt) -> str:
-    """The whole prompt, its blocks under headings, escaped for a terminal."""
+    """The whole prompt, its blocks under headings, escaped for a terminal; what a model read that only chooses."""
+    if prompt.brief is not None:
+        return f"=== brief\n{escape(prompt.brief.text.rstrip())}\n"
     blocks = [("system: rules", prompt.system[0]), ("system: skill", prompt.system[1])]
     blocks += [block for turn in prompt.turns for block in _turn(turn)]
     return "\n".join(f"=== {title}\n{escape(text.rstrip())}" for title, text in blocks) + "\n"
@@ -39,10 +41,10 @@ def _block(block: Any) -> str:
 def what_differs(prompt: Prompt, fields: Mapping[str, Any]) -> str:
     """Which parts are not as they were sent, in a few words; empty when the digest is that of what was sent."""
     sent = str(fields.get("body", ""))
-    if prompt.body.startswith(sent):
-        return ""
     then = {name: sha for name, sha, _ in fields.get("parts") or ()}
     now = {part.id: part.sha for part in prompt.parts}
+    if prompt.body.startswith(sent) and (prompt.brief is None or then == now):
+        return ""
     changed = [f"{name} is now {_of_kind(name, now)}" for name, sha in then.items() if now.get(name) != sha]
     return f"not what was sent ({sent}): {'; '.join(changed) or 'a later turn'}"
 
