@@ -9,6 +9,7 @@ import os
 import pty
 import select
 import signal
+import struct
 import subprocess
 import sys
 import termios
@@ -117,9 +118,9 @@ def is_stopped(pid: int) -> bool:
 class AtTerminal:
     """A command at a terminal of its own: what it wrote there, and keys for it. Its stdout is a pipe if wanted."""
 
-    def __init__(self, *command: str, cwd: Path, **env: str) -> None:
+    def __init__(self, *command: str, cwd: Path, columns: int = 120, **env: str) -> None:
         self.fd, other = pty.openpty()
-        fcntl.ioctl(other, termios.TIOCSWINSZ, b"\x28\x00\x78\x00\x00\x00\x00\x00")
+        fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
         self.seen = b""
         self.process = subprocess.Popen(
             command, cwd=cwd, env=clean_env(home_of(cwd), **env), stdin=other, stdout=other, stderr=other,

@@ -153,6 +153,8 @@ class Project:
         self.cancel = Cancel()
         self.parallel = 16
         self.wishes = Wishes()
+        self.facts: dict[str, Any] = {}
+        """Of the world in which its runs begin, by name."""
         (path / ".harness").mkdir(parents=True, exist_ok=True)
 
     def tool(self, name: str, body: str = "echo ok", head: str = "@meta effect read", place: str = "bin") -> Path:
@@ -188,6 +190,8 @@ class Project:
         world = World(self.io, self.clock, self.cancel, self.person, runs_dir=self.path / ".harness" / "runs")
         world.child_receipts, world.parallel = read_state, self.parallel
         world.runs_dir.mkdir(parents=True, exist_ok=True)
+        for name, value in self.facts.items():
+            setattr(world, name, value)
         return world
 
     def run(

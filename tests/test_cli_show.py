@@ -46,6 +46,7 @@ def test_the_object_of_a_run_says_what_the_text_says(project: Path) -> None:
 def test_the_graph_shows_the_states_of_the_pipelines_stages_too(project: Path) -> None:
     text = harness("show", "--graph", cwd=project).stdout
     assert "#1 triage" in text and "report ok" in text and "skipped" in text
+    assert "write-report ok" in text.split("#1 triage")[0], "the skill's own tool, which a stage called"
     assert harness("show", "--mermaid", cwd=project).stdout.startswith("flowchart")
 
 

@@ -84,7 +84,9 @@ def test_case_7_a_wrong_digest_is_5_last_is_2_and_the_right_one_is_recorded(proj
     for command in ("approve", "deny", "answer"):
         done = harness(command, "last", *(["x"] if command == "answer" else []), cwd=project)
         assert done.returncode == 2 and "never 'last'" in done.stderr
-    assert harness("approve", run.name, cwd=project).returncode == 5, "nobody saw the call"
+    unseen = harness("approve", run.name, cwd=project)
+    assert unseen.returncode == 5, "nobody saw the call"
+    assert "wants to act: EXTERNAL" in unseen.stderr and "/bin/act --x a\n" in unseen.stderr
     assert not list((run / "inbox").iterdir())
     done = harness("approve", run.name[-8:], "1", "--digest", digest(run)[:8], cwd=project)
     assert (done.returncode, done.stdout) == (0, "")
@@ -262,6 +264,23 @@ def test_what_is_printed_for_two_parked_children_works_as_printed(project: Path,
     assert harness("resume", top.name, cwd=project).stdout == "both done\n"
 
 
+def test_the_list_of_what_waits_has_the_numbers_that_commands_take(project: Path) -> None:
+    """Not that of the call which began the run that waits; and of what was said already it says so."""
+    add_pipeline(project, "one", "  r: {run: [look]}\n  s: {run: [act, --x, deep]}\n")
+    add_skill(project, "single", "one")
+    top = parked(project, calls(["one"]), finish("done"), skill="single")
+    listed = harness("runs", "--waiting", cwd=project).stdout
+    assert "needs-approval #2 " in listed
+    [row] = json.loads(harness("runs", "--waiting", "--json", cwd=project).stdout)["runs"]
+    [one] = row["waits"]
+    assert (one["op"], one["what"], one["said"]) == (2, "approval", None) and "-one-" in one["run"]
+    refused = harness("approve", top.name, "2", cwd=project)
+    assert harness(*refused.stderr.rsplit("fix: harness ", 1)[1].split(), cwd=project).returncode == 0
+    assert "needs-approval: approved, resume it" in harness("runs", "--waiting", cwd=project).stdout
+    assert harness("deny", top.name, "2", cwd=project).returncode == 0
+    assert "needs-approval: denied, resume it" in harness("runs", "--waiting", cwd=project).stdout
+
+
 @pytest.mark.parametrize(("words", "effects"), [(("approve", "deny"), []), (("deny", "approve"), ["a"])])
 def test_of_two_words_on_one_call_the_later_counts(project: Path, words: tuple[str, ...], effects: list[str]) -> None:
     run = parked(project, *ONE)
@@ -280,6 +299,14 @@ def test_a_message_with_an_odd_number_is_dropped_and_the_run_goes_on(project: Pa
     (run / "inbox/odd.json").write_text(f'{{"kind": "deny", "op": {number}}}')
     done = harness("resume", run.name, cwd=project)
     assert done.returncode == 5 and "odd.json could not be read and was dropped" in done.stderr
+
+
+def test_a_number_that_waits_for_no_answer_is_said_to_be_part_of_the_answer(project: Path) -> None:
+    run = parked(project, calls(["look"], {"ask": "how many?"}), finish("so"))
+    done = harness("answer", run.name, "1", "or", "two", cwd=project)
+    assert done.returncode == 0 and "#1 waits for no answer, so that number is part of the answer to #2" in done.stderr
+    assert harness("resume", run.name, cwd=project).returncode == 0
+    assert events(run, "user.say")[0]["data"]["text"] == "1 or two"
 
 
 def test_a_word_for_what_waits_no_more_is_2(project: Path) -> None:

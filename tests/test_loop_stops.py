@@ -322,3 +322,31 @@ def test_budget_runs_low_notes_come_once(project: Project) -> None:
     ran = project.run([*replies, reply(call("report")), finish()], budget="turns=10")
     assert_last(ran, "passed", 0)
     assert ran.notes() == [f"{n} % or less of the budget turns=10 is left." for n in (50, 20, 10)]
+
+
+@pytest.fixture
+def piped(project: Project) -> Project:
+    """A skill that needs `send`, which is a stage of its pipeline."""
+    project.stages("line", "a: {run: [look]}\nb: {run: [send, --to, x], needs: [a]}")
+    project.skill(tools="line send", requires="send", pipeline="line")
+    return project
+
+
+def test_denied_a_required_tool_in_the_pipeline_that_stands_in_for_the_model(piped: Project) -> None:
+    for deny in ("send", "line"):
+        ran = piped.run("none", deny=[deny])
+        assert_last(ran, "denied", 7)
+        assert f"--deny {deny}" in ran.end["error"] and sent(piped) == 0
+
+
+def test_denied_by_a_person_in_a_pipeline_of_the_run(piped: Project) -> None:
+    for model in ("none", piped.script([reply(call("line")), finish("so")])):
+        piped.person = Person([Said("deny", "no")])
+        assert_last(piped.run(model), "denied", 7)
+    assert sent(piped) == 0
+
+
+def test_a_budget_that_the_pipeline_in_place_of_a_model_used_up_is_named(piped: Project) -> None:
+    ran = piped.run("none", budget="calls=2", allow=["send"])
+    assert_last(ran, "budget", 6)
+    assert ran.end["limit"] == "calls"

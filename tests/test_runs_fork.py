@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -237,6 +238,8 @@ def test_the_command_forks_and_show_tells(site: Path) -> None:
     assert harness("resume", made.name, cwd=site).returncode == 0
     body = json.loads(harness("show", made.name, "--json", cwd=site).stdout)
     assert (body["stop"], body["spent"]["turns"]) == ("passed", 1)
+    bare = harness("fork", run.name, cwd=site)
+    assert re.search(r"at event (\d+); go on", bare.stderr), "its last event, so there is nothing to explain"
     for word, said in {f"{run.name}@x": "no event number", f"{run.name}@": "no event number",
                        f"{run.name}@9999": "no good event", "nosuch": "no run"}.items():  # fmt: skip
         wrong = harness("fork", word, cwd=site)
@@ -418,6 +421,19 @@ def test_what_the_children_of_a_damaged_run_did_is_settled_too(project: Project,
 def test_a_whole_child_needs_no_word_when_its_parent_is_forked(project: Project, family: Ran) -> None:
     more = project.resume(forked(project, family, seq_of(family, "tool.end")), allow=("send",))
     assert (more.stop.name, more.spawned) == ("needs-answer", ["send"])
+
+
+def test_a_fork_says_why_it_begins_before_the_last_event(project: Project, family: Ran) -> None:
+    done = harness("fork", family.folder.name, cwd=project.path)
+    at, last = seq_of(family, "tool.end") + 1, family.events[-1]["seq"]
+    assert done.returncode == 0
+    assert f"at event {at}, the last of {last} at which no call was open; go on" in done.stderr
+    child = family.child()
+    damaged(family, at)
+    harness("settle", child.name, "1", "happened", cwd=project.path)
+    assert ", the last good one: the journal is damaged at byte" in harness(
+        "fork", family.folder.name, cwd=project.path
+    ).stderr
 
 
 def test_the_way_out_of_a_damaged_child_works_as_printed(project: Project, family: Ran) -> None:

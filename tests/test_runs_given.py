@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from harness.errors import HarnessError
-from harness.loop.run import World
 from harness.prompt import provider_body
 from harness.runs import session as sessions
 from harness.runs.composing import requests
@@ -20,22 +19,10 @@ from tests.run_files import finish as says
 from tests.skill_files import catalog_of
 
 
-class Trusting(Project):
-    """A project whose runs begin in a world with these facts."""
-
-    facts: dict[str, Any] = {}
-
-    def world(self) -> World:
-        made = super().world()
-        for name, value in self.facts.items():
-            setattr(made, name, value)
-        return made
-
-
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trusting:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     monkeypatch.chdir(tmp_path)
-    project = Trusting(tmp_path)
+    project = Project(tmp_path)
     project.facts = {"trusted": True}
     project.tool("look", "echo looked")
     project.skill(tools="look")
@@ -51,7 +38,7 @@ def first_turn(ran: Ran, project: Project) -> str:
 
 # Case 14: the words of a project that nobody trusts.
 @pytest.mark.parametrize("trusted", [True, False])
-def test_only_a_trusted_projects_own_words_reach_the_model(project: Trusting, trusted: bool) -> None:
+def test_only_a_trusted_projects_own_words_reach_the_model(project: Project, trusted: bool) -> None:
     project.file("AGENTS.md", "Use British English.\n")
     project.facts = {"trusted": trusted}
     ran = project.run([finish()])
@@ -69,7 +56,7 @@ def test_nothing_yet_trusts_a_project_by_itself(tmp_path: Path) -> None:
     assert "project" not in events(newest(folder))[0]["data"]
 
 
-def test_what_was_sent_is_composed_again_though_the_file_has_changed(project: Trusting) -> None:
+def test_what_was_sent_is_composed_again_though_the_file_has_changed(project: Project) -> None:
     path = project.file("AGENTS.md", "first\n")
     ran = project.run([reply(call("look")), reply({"ask": {"question": "go on?"}})])
     path.write_text("second\n")
@@ -82,14 +69,14 @@ def test_what_was_sent_is_composed_again_though_the_file_has_changed(project: Tr
     assert "\nfirst\n" in first_turn(again, project) and "second" not in first_turn(again, project)
 
 
-def test_long_words_of_a_project_are_cut_at_a_line_end(project: Trusting) -> None:
+def test_long_words_of_a_project_are_cut_at_a_line_end(project: Project) -> None:
     project.file("AGENTS.md", "".join(f"rule {n} of many\n" for n in range(1000)))
     start = project.run([finish()]).events[0]["data"]["project"]
     assert 4096 - 20 < len(start["text"]) <= 4096 and start["text"].endswith("many\n") and start["bytes"] == 16_890
 
 
 @pytest.mark.parametrize("raw", [b"x" * 10_000, "é".encode() * 5_000, b"\xff\xfe" + b"caf\xe9\n" * 2000])
-def test_one_long_line_and_bytes_that_are_no_text_are_cut_too(project: Trusting, raw: bytes) -> None:
+def test_one_long_line_and_bytes_that_are_no_text_are_cut_too(project: Project, raw: bytes) -> None:
     (project.path / "AGENTS.md").write_bytes(raw)
     ran = project.run([finish()])
     kept = ran.text(ran.events[0]["data"]["project"]["text"])
@@ -97,7 +84,7 @@ def test_one_long_line_and_bytes_that_are_no_text_are_cut_too(project: Trusting,
     assert f"of {len(raw)} bytes" in first_turn(ran, project)
 
 
-def test_claude_md_is_read_where_there_is_no_agents_md(project: Trusting) -> None:
+def test_claude_md_is_read_where_there_is_no_agents_md(project: Project) -> None:
     project.file("CLAUDE.md", "from Claude\n")
     assert "in CLAUDE.md" in first_turn(project.run([finish()]), project)
     project.file("AGENTS.md", "from agents\n")
@@ -106,7 +93,7 @@ def test_claude_md_is_read_where_there_is_no_agents_md(project: Trusting) -> Non
 
 
 @pytest.mark.parametrize("kind", ["link out", "folder", "blank"])
-def test_what_cannot_be_a_projects_own_words_is_none(project: Trusting, tmp_path_factory: Any, kind: str) -> None:
+def test_what_cannot_be_a_projects_own_words_is_none(project: Project, tmp_path_factory: Any, kind: str) -> None:
     path, outside = project.path / "AGENTS.md", tmp_path_factory.mktemp("out") / "secret"
     outside.write_text("a secret\n")
     if kind == "link out":
@@ -120,13 +107,13 @@ def test_what_cannot_be_a_projects_own_words_is_none(project: Trusting, tmp_path
     assert "secret" not in text and "from Claude" in text
 
 
-def test_a_skill_can_do_without_the_projects_words(project: Trusting) -> None:
+def test_a_skill_can_do_without_the_projects_words(project: Project) -> None:
     project.file("AGENTS.md", "Use British English.\n")
     project.skill(tools="look", **{"agents-md": "off"})
     assert "British" not in first_turn(project.run([finish()]), project)
 
 
-def test_a_worker_is_given_them_as_well_unless_its_skill_says_no(project: Trusting) -> None:
+def test_a_worker_is_given_them_as_well_unless_its_skill_says_no(project: Project) -> None:
     project.file("AGENTS.md", "Use British English.\n")
     project.skill("with", tools="look")
     project.skill("without", tools="look", **{"agents-md": "off"})
@@ -139,13 +126,13 @@ def test_a_worker_is_given_them_as_well_unless_its_skill_says_no(project: Trusti
 
 
 # The files of --context.
-def run_with(project: Trusting, *names: str) -> Ran:
+def run_with(project: Project, *names: str) -> Ran:
     model = project.script([reply({"read": "docs/a.md"}), finish()])
     options = Options((model, "-m"), context=names)
     return project._drive(sessions.start_skill(project.world(), catalog_of(project.path), "demo", "go", {}, options))
 
 
-def test_context_files_are_a_line_each_and_can_be_read(project: Trusting) -> None:
+def test_context_files_are_a_line_each_and_can_be_read(project: Project) -> None:
     project.file("docs/a.md", "all of a\n")
     project.file("b.txt", "b")
     project.facts = {"page_verdict": lambda path: "stale" if path.suffix == ".md" else ""}
@@ -165,7 +152,7 @@ def test_context_files_are_a_line_each_and_can_be_read(project: Trusting) -> Non
      ("skills/demo/evals/e.json", "evals")],
 )  # fmt: skip
 def test_a_context_file_that_no_run_may_read_is_refused_before_it_begins(
-    project: Trusting, name: str, why: str
+    project: Project, name: str, why: str
 ) -> None:
     for path in ("docs/a.md", ".env", "skills/demo/evals/e.json"):
         project.file(path, "x")
@@ -175,7 +162,7 @@ def test_a_context_file_that_no_run_may_read_is_refused_before_it_begins(
     assert not list((project.path / ".harness/runs").glob("2*"))
 
 
-def test_at_most_ten_context_files(project: Trusting) -> None:
+def test_at_most_ten_context_files(project: Project) -> None:
     names = [str(project.file(f"f{n}", "x").relative_to(project.path)) for n in range(11)]
     with pytest.raises(HarnessError, match="names 11 files; a run takes 10"):
         run_with(project, *names)
@@ -194,7 +181,7 @@ def test_context_on_the_command_line_is_meant_from_where_the_person_is(tmp_path:
     assert bad.returncode == 2 and "--context nope.md: No such file" in bad.stderr
 
 
-def test_a_new_context_begins_with_them_again(project: Trusting) -> None:
+def test_a_new_context_begins_with_them_again(project: Project) -> None:
     project.file("AGENTS.md", "Use British English.\n")
     project.file("b.txt", "b")
     project.tool("show", 'seq -f "line %g of $1" 1 300', head="@meta effect read\n@arg what!")
@@ -210,6 +197,6 @@ def test_a_new_context_begins_with_them_again(project: Trusting) -> None:
     assert len(later) > 1 and [part[:2] for part in later[-1][:6]] == [part[:2] for part in later[0][:6]]
 
 
-def test_the_bytes_of_a_run_without_either_are_as_ever(project: Trusting) -> None:
+def test_the_bytes_of_a_run_without_either_are_as_ever(project: Project) -> None:
     plain = next(requests(project.run([finish()]).folder, catalog_of(project.path))).prompt
     assert b"<project" not in provider_body(plain) and b"context:" not in provider_body(plain)

@@ -123,6 +123,30 @@ def test_a_child_is_found_below_its_call_and_its_spending_counts_once():
     assert tree.main.rows[1].state == "failed"
 
 
+def test_a_child_run_that_was_interrupted_took_its_time_and_is_not_counted_twice():
+    log = Journal()
+    log.reply(1, [call(1, "worker")])
+    log.allow(1)
+    log.begin(1, "worker", 2, child=CHILD)
+    log.finish("interrupted", 130, 5)
+    assert (rows(log)[1].state, rows(log)[1].ms) == ("stopped", 3000)
+    log.epoch = 2
+    log.add("resume", 60, by="user")
+    log.end(1, 64, ms=7000, by="child")
+    assert rows(log)[1].ms == 7000
+
+
+def test_a_stage_that_was_decided_on_before_and_ran_now_is_not_fresh():
+    log = Journal()
+    log.add("decide", 0, 1, verdict="allow", effect="read", by="rule", call={"stage": "demand"})
+    log.epoch = 2
+    log.add("resume", 9, by="user")
+    log.begin(1, "demand", 9, role="stage")
+    log.end(1, 9)
+    log.finish("passed", 0, 10)
+    assert rows(log)[1].state == "ok"
+
+
 @pytest.mark.parametrize(
     ("out", "said"),
     [

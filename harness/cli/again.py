@@ -21,8 +21,8 @@ from harness.loop.run import World
 from harness.runs.amend import receipt_given, slots_named
 from harness.runs.deliver import send
 from harness.runs.find import find_run, short_id
+from harness.runs.fork import Source, point, read_source
 from harness.runs.fork import fork as fork_run
-from harness.runs.fork import point, read_source
 from harness.runs.kit import load_pipeline
 from harness.runs.peek import peek
 from harness.runs.session import current_state
@@ -51,8 +51,17 @@ def fork(
     typer.echo(made.name)
     if not said.quiet:
         go_on = f"go on: harness resume {short_id(made.name)}"
-        typer.echo(f"forked {source.folder.name} at event {seq_at}; {go_on}", err=True)
+        why = escape(_why_there(source, seq_at)) if not mark else ""
+        typer.echo(f"forked {source.folder.name} at event {seq_at}{why}; {go_on}", err=True)
     return 0
+
+
+def _why_there(source: Source, at: int) -> str:
+    """Why a fork begins where it does when nobody said where."""
+    last = source.events[-1]["seq"]
+    if at < last:
+        return f", the last of {last} at which no call was open"
+    return f", the last good one: {source.damage}" if source.damage else ""
 
 
 @manual(

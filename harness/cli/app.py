@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -12,6 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from harness.cli.options import Globals, Manual, epilog, global_parameters, globals_of, take_global, usage_of
+from harness.cli.values import spare_validation
 from harness.errors import HarnessError, near_text, nearest
 
 
@@ -72,7 +72,17 @@ EPILOG = "\b\nharness COMMAND -h explains a command, with examples and exit code
 VALUED = ("-C", "--output")
 
 
-class Command(TyperCommand):
+class Page:
+    """What has a page of help: it fits the terminal."""
+
+    def get_help(self, ctx: Any) -> str:
+        from harness.cli.helping import fit  # loads what only a page needs
+
+        fit(self, ctx)
+        return str(super().get_help(ctx))  # type: ignore[misc]
+
+
+class Command(Page, TyperCommand):
     """A command with the global options behind its own, and no import of typer's validation library."""
 
     manual: Manual
@@ -97,7 +107,7 @@ class Command(TyperCommand):
         write_parameters(self, ctx, formatter)
 
 
-class Group(TyperGroup):
+class Group(Page, TyperGroup):
     """The commands of TABLE below one word; "" is the program itself."""
 
     noun: str
@@ -130,33 +140,13 @@ class Group(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
+        from harness.cli.helping import definitions
+
         rows = children(self.noun)
         for panel in dict.fromkeys(row.panel for row in rows.values()):
             with formatter.section("Commands" if self.noun else panel):
-                formatter.write_dl([(name, row.line) for name, row in rows.items() if row.panel == panel])
+                definitions(formatter, [(name, row.line) for name, row in rows.items() if row.panel == panel])
         write_parameters(self, ctx, formatter)
-
-
-class Verbatim:
-    """Takes an argument as typed, or as a whole number. Typer's own way loads a library as slow as all the rest."""
-
-    kinds: tuple[Any, ...] = (str, bool, int, list[str])
-
-    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        if value is None:
-            return () if getattr(param, "multiple", False) or param.nargs == -1 else None
-        if param.type_descriptor.annotation is not int or isinstance(value, int):
-            return list(value) if isinstance(value, tuple) else value
-        if not re.fullmatch(r"-?[0-9]{1,18}", value):
-            raise typer.BadParameter(f"{value} is no whole number", ctx=ctx, param=param)
-        return int(value)
-
-
-def spare_validation(parameter: Any) -> None:
-    """For the kinds of parameters we use, the parser's own value is right; others are left to typer."""
-    kind = getattr(parameter, "type_descriptor", None)
-    if kind is not None and kind.annotation in Verbatim.kinds:
-        parameter._runtime_param = Verbatim()
 
 
 def children(noun: str) -> dict[str, Row]:
@@ -262,6 +252,8 @@ def group(name: str) -> Group:
 
 def write_parameters(command: Any, ctx: Any, formatter: Any) -> None:
     """Arguments, own options, global options: three sections of a help page."""
+    from harness.cli.helping import definitions
+
     sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], "Global options": []}
     shared = [id(parameter) for parameter in common()]
     for parameter in command.get_params(ctx):
@@ -275,7 +267,7 @@ def write_parameters(command: Any, ctx: Any, formatter: Any) -> None:
     for title, records in sections.items():
         if records:
             with formatter.section(title):
-                formatter.write_dl(records)
+                definitions(formatter, records)
 
 
 def enter(said: Globals) -> None:

@@ -107,9 +107,8 @@ def machine_error(error: OSError, said: Globals) -> HarnessError:
 def tell(error: HarnessError, said: Globals, usage: str | None = None, traceback: Exception | None = None) -> int:
     hide = hide_of(said)
     run = f"run: {said.frame['run']}" if said.frame.get("run") else None
-    more = [line for line in (error.where, usage, run) if line]
-    lines = [f"error: {error.message}", *(f"  {line}" for line in more)]
-    print(hide("\n".join([*lines, f"  fix: {error.fix}"])), file=sys.stderr)
+    more = [hide(line) for line in (error.where, usage, run) if line]
+    print("\n".join(_lines(hide(error.message), more, hide(error.fix))), file=sys.stderr)
     if traceback is not None:
         from traceback import format_exception
 
@@ -130,6 +129,19 @@ def hide_of(said: Globals) -> Callable[[str], str]:
 
         said.hide = late()
     return said.hide
+
+
+def _lines(message: str, more: list[str], fix: str) -> list[str]:
+    """What, where and the way out; on a terminal broken between words, and a command as a shell reads it."""
+    if not sys.stderr.isatty():
+        return [f"error: {message}", *(f"  {line}" for line in more), f"  fix: {fix}"]
+    from harness.view.mode import terminal_size
+    from harness.view.text import wrap
+    from harness.view.typed import labelled
+
+    columns = terminal_size()[0]
+    lines = [line for text in more for line in wrap(text, columns, "  ")]
+    return [*wrap(f"error: {message}", columns), *lines, *labelled("fix", fix, columns)]
 
 
 def usage_error(error: Any) -> HarnessError:

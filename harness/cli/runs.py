@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from harness.cli.place import place, runs_dir
 from harness.cli.words import since_seconds
 from harness.errors import HarnessError, near_text
 from harness.events.line import at_text
+from harness.runs.deliver import WAITS, Waiting, said_on, waiting
 from harness.runs.find import short_id
 from harness.runs.list import WITHOUT, Listed
 
@@ -22,7 +24,7 @@ LAST = 20
 @manual("harness runs", "harness runs --waiting", "harness runs --skill oncall-triage --since 2d --json")
 def list_runs(
     ctx: typer.Context,
-    waiting: Annotated[bool, typer.Option("--waiting", help="those that wait for somebody")] = False,
+    waits: Annotated[bool, typer.Option("--waiting", help="those that wait for somebody")] = False,
     status: Annotated[str | None, typer.Option("--status", metavar="S", help="open, stopped, or a stop's name")] = None,
     skill: Annotated[str | None, typer.Option("--skill", metavar="S", help="of this skill or pipeline")] = None,
     tool: Annotated[str | None, typer.Option("--tool", metavar="T", help="that called this tool")] = None,
@@ -37,13 +39,13 @@ def list_runs(
     check_status(status)
     window = since_seconds(since) if since else None
     folder = runs_dir(at)
-    found = newest(folder, waiting, status, skill, tool, window, last) if folder.is_dir() else []
+    found = newest(folder, waits, status, skill, tool, window, last) if folder.is_dir() else []
     if said.json:
-        print_json({"runs": [run.as_json() for run in found]})
+        print_json({"runs": [run.as_json() | {"waits": told_of(run)} for run in found]})
     elif not found:
         say(said, "no run fits; start one: harness run SKILL GOAL")
     else:
-        rows = [(short_id(r.name), r.shown, r.skill, began(r), r.problem or r.goal) for r in found]
+        rows = [(short_id(r.name), shown(r), r.skill, began(r), r.problem or r.goal) for r in found]
         if len(found) == last:
             say(said, f"the newest {last}; more with --last N")
         print_table(said, ("ID", "STATE", "SKILL", "BEGAN (UTC)", "GOAL"), rows)
@@ -69,6 +71,32 @@ def newest(
             if len(found) == last:
                 break
     return found
+
+
+def waits_of(run: Listed) -> list[Waiting]:
+    """What a parked run waits for from a person, where its own commands look for it: in the runs below it, too."""
+    try:
+        return [one for one in waiting(run.folder) if one.what == WAITS[run.stop]] if run.stop in WAITS else []
+    except HarnessError:  # a child that a newer harness wrote: its parent is listed all the same
+        return []
+
+
+def told_of(run: Listed) -> list[dict[str, object]]:
+    """The same for a program; `said` is the word that was given and not acted on yet."""
+    return [{"run": w.folder.name, "op": w.op.n, "what": w.what, "said": said_on(w) or None} for w in waits_of(run)]
+
+
+def shown(run: Listed) -> str:
+    """A run's state with the numbers that `approve`, `answer` and `settle` take, or the word that was given."""
+    found = waits_of(run)
+    left = [one for one in found if not said_on(one)]
+    if not found:
+        return run.shown
+    if not left:
+        return f"{run.stop}: {said_on(found[-1])}, resume it"
+    many = Counter(one.op.n for one in left)
+    numbers = [f"{short_id(o.folder.name)} #{o.op.n}" if many[o.op.n] > 1 else f"#{o.op.n}" for o in left]
+    return f"{run.stop} {' '.join(numbers)}"
 
 
 def began(run: Listed) -> str:

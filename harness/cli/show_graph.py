@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from harness.cli.output import flags, print_json
 from harness.errors import HarnessError
 from harness.events.fold import fold
 from harness.events.log import follow
-from harness.events.state import State
+from harness.events.state import Operation, State
 from harness.graph import Graph, Need
 from harness.graph.draw import layers, mermaid
 from harness.graph.fresh import Ground, fresh_receipt, holders
@@ -46,13 +46,21 @@ def print_graph(said: Globals, catalog: Catalog, folder: Path, as_mermaid: bool)
 def as_object(catalog: Catalog, folder: Path, state: State, depth: int = 0) -> dict[str, Any]:
     """The layers of a run with the state of each step, and the same of the runs that worked for it."""
     graph, names = graph_of(catalog, Path(state.start.get("path") or ""))
-    steps = [[{"name": name, "state": state_of(state, name)} for name in layer] for layer in layers(graph, names)]
-    below = []
-    for op in state.ops.values() if depth < MOST_DEPTH else ():
-        child = folder.parent / (op.child or "")
-        if op.child and (child / "events.jsonl").is_file():
-            below.append({"op": op.n, **as_object(catalog, child, fold(follow(child)), depth + 1)})
-    return {"run": folder.name, "name": state.start.get("skill"), "layers": steps, "children": below}
+    children = [(op.n, *found) for op in state.ops.values() if depth < MOST_DEPTH and (found := child_of(folder, op))]
+    lines = [below for _, _, below in children if not is_skill(below)]
+    steps = [[{"name": name, "state": state_of(state, name, lines)} for name in one] for one in layers(graph, names)]
+    drawn = [{"op": n, **as_object(catalog, child, below, depth + 1)} for n, child, below in children]
+    return {"run": folder.name, "name": state.start.get("skill"), "layers": steps, "children": drawn}
+
+
+def child_of(folder: Path, op: Operation) -> tuple[Path, State] | None:
+    """The run that works for an operation, if it has begun."""
+    child = folder.parent / (op.child or "")
+    return (child, fold(follow(child))) if op.child and (child / "events.jsonl").is_file() else None
+
+
+def is_skill(state: State) -> bool:
+    return Path(state.start.get("path") or "").name.lower() == "skill.md"
 
 
 def print_layers(drawn: dict[str, Any], sign: Callable[[str], str], indent: str) -> None:
@@ -84,11 +92,14 @@ def graph_of(catalog: Catalog, path: Path) -> tuple[Graph, list[str]]:
     return Graph(rules), [stage.name for stage in stages.stages]
 
 
-def state_of(state: State, name: str) -> str:
-    """The state of a tool's newest call, or of a stage: a word that the view has a mark for."""
+def state_of(state: State, name: str, pipelines: Sequence[State] = ()) -> str:
+    """The state of a tool's newest call, or of a stage: a word that the view has a mark for.
+
+    What the run itself did not call counts where a stage of one of its `pipelines` did.
+    """
     ops = [op for op in state.ops.values() if name in (op.stage, op.tool) and op.verb != "verify"]
     if not ops:
-        return "new"
+        return next((word for below in reversed(pipelines) if (word := state_of(below, name)) != "new"), "new")
     op = ops[-1]
     if op.waiting:
         return "waiting"

@@ -9,13 +9,14 @@ import typer
 
 from harness.cli.masking import hide_of
 from harness.cli.options import Globals, globals_of, manual
-from harness.cli.output import flags, print_json
+from harness.cli.output import flags, print_json, say
 from harness.cli.place import Place, catalog, place, runs_dir
 from harness.cli.words import Pipe, text_of
 from harness.errors import HarnessError
 from harness.events.io import IO
 from harness.runs.deliver import Waiting, meant, one, put, speaker, top_of, waiting
 from harness.runs.find import find_run, short_id
+from harness.view.ask import approval_text
 from harness.view.mode import Mode, current
 from harness.view.text import escape
 
@@ -25,6 +26,8 @@ Digest = Annotated[str | None, typer.Option("--digest", metavar="D", help="what 
 Why = Annotated[str | None, typer.Option("--why", metavar="TEXT", help="the reason, told to the model")]
 Resume = Annotated[bool, typer.Option("--resume", help="go on with the run here")]
 MIN_DIGEST = 8
+UNCUT = 10_000
+"""Columns of a call that is shown where there is no terminal."""
 
 
 @manual("harness approve k3v9", "harness approve k3v9 9 --digest 5f3a09c1 --resume", codes=(0, 2, 3, 5))
@@ -69,6 +72,8 @@ def answer(
     if typed and typed[0].isdigit() and (named := [w for w in found if w.op.n == int(typed[0])]):
         del typed[0]
         found = named
+    elif typed and typed[0].isdigit() and len(typed) > 1 and len(found) == 1:
+        say(said, f"#{typed[0]} waits for no answer, so that number is part of the answer to #{found[0].op.n}")
     words = text_of(typed, file, Pipe())
     if words is None:
         return _answer_at_terminal(said, at, found, resume)
@@ -100,6 +105,7 @@ def _at_terminal(said: Globals, at: Place, found: list[Waiting], resume: bool) -
     if not mode.can_ask:
         target = one(found)
         fix = f"harness approve {target.folder.name} {target.op.n} --digest {str(target.op.digest)[:MIN_DIGEST]}"
+        typer.echo(approval_text(_request(at, target), UNCUT), err=True, nl=False)
         what = f"operation {target.op.n} must be shown to a person, and there is no terminal"
         raise HarnessError(what, fix, code=5)
     terminal, words = _terminal(at, mode), []

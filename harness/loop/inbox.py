@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.events.attempts import is_unknown
+from harness.events.messages import about, read_message, waiting_files
 from harness.events.state import Operation
 from harness.loop import cover
 from harness.loop.amend import amend
@@ -22,19 +23,6 @@ SETTLED = {"happened": ("done", "OK"), "did-not-happen": ("not-started", ""), "u
 CANCEL = "cancel-"
 LOOK = 0.25
 """Seconds between two looks for a wish to stop."""
-
-
-ABOUT = {"approve": "approval", "deny": "approval", "settle": "outcome", "answer": "answer"}
-"""A kind of message → what it is a word on. Of two words on the same thing the newer one counts."""
-
-
-def waiting_files(folder: Path) -> list[Path]:
-    """The inbox's messages, oldest first; those being written do not count."""
-    try:
-        found = [p for p in (folder / "inbox").iterdir() if p.suffix == ".json" and p.is_file()]
-        return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name))
-    except OSError:
-        return []
 
 
 def cancel_level(folder: Path) -> int:
@@ -91,29 +79,14 @@ def has_word(folder: Path) -> bool:
 
 def take(run: Run) -> int:
     """Turn every message into its event, on the disk before it is acknowledged; returns how many there were."""
-    said = {path: _read(path) for path in waiting_files(run.folder)}
-    last = {_about(message): path for path, message in said.items()}
+    said = {path: read_message(path) for path in waiting_files(run.folder)}
+    last = {about(message): path for path, message in said.items()}
     for path, message in said.items():
         if path.stem not in run.state.inbox:
-            _take_one(run, path, message, is_last=last[_about(message)] == path)
+            _take_one(run, path, message, is_last=last[about(message)] == path)
         with run.log.guarded("a message cannot be removed from the inbox"):
             run.world.io.unlink(path)
     return len(said)
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    """A message with its operation's number, 0 where it names none; None where it cannot be used."""
-    try:
-        message = json.loads(path.read_bytes())
-        return {**message, "kind": str(message["kind"]), "op": int(message.get("op") or 0)}
-    except (ValueError, KeyError, TypeError, AttributeError, OSError, OverflowError, RecursionError):
-        return None
-
-
-def _about(message: dict[str, Any] | None) -> tuple[str, int] | None:
-    """What a message decides, where only the last word on it counts."""
-    about = ABOUT.get(message["kind"]) if message is not None else None
-    return (about, message["op"]) if about is not None and message is not None else None
 
 
 def _take_one(run: Run, path: Path, message: dict[str, Any] | None, *, is_last: bool) -> None:
@@ -121,7 +94,7 @@ def _take_one(run: Run, path: Path, message: dict[str, Any] | None, *, is_last: 
         run.note("warning", f"the inbox message {path.name} could not be read and was dropped.")
         return
     kind, n = message["kind"], message["op"]
-    if _about(message) is not None and not is_last:
+    if about(message) is not None and not is_last:
         run.note("changed", f"'{message.get('word') or kind}' on operation {n} was taken back by a newer word.")
     elif kind in ("approve", "deny"):
         _decision(run, message, n, path.stem)

@@ -234,9 +234,24 @@ def _given_up(run: Run, found: Failure) -> Stop | None:
         return None
     if found.exit_code == 75:
         return _wait_for(run, found)
+    if found.reason == "pipeline":
+        return _as_the_pipeline(run, found)
     stop = {1: "failed", 6: "budget", 8: "no-progress"}.get(found.exit_code, "error")
     code = 3 if found.exit_code == 2 and run.state.ops else found.exit_code
     return end(run, stop, code, limit="context" if stop == "budget" else None, error=_reason(found))
+
+
+def _as_the_pipeline(run: Run, found: Failure) -> Stop:
+    """What denied the pipeline that speaks in place of a model, or used up its budget, stops the run by that name."""
+    call = max((op for op in run.state.ops.values() if op.tool == run.toolset.stand_in), key=lambda op: op.n)
+    stop = (call.result or {}).get("stop")
+    if stop == "denied" or call.code == "DENIED":
+        return end(run, "denied", error=_reason(found))
+    if stop == "budget":
+        child = run.world.child_receipts(run.folder.parent / str(call.child))
+        limit = (child.end or {}).get("limit") if child is not None else None
+        return end(run, "budget", limit=limit, error=_reason(found))
+    return end(run, "failed", error=_reason(found))
 
 
 def _wait_for(run: Run, found: Failure) -> Stop:

@@ -150,14 +150,26 @@ def _proposed(run: Run) -> str:
 
 
 def _denied(run: Run, verdict: dict[str, Any]) -> bool:
-    """Whether a required tool that is missing was refused by a person, or all calls of it by a rule."""
+    """Whether a required tool that is missing was refused by a person, or all calls of it by a rule.
+
+    Where a stage of a pipeline of this run was to call it, what was refused there counts.
+    """
     absent = {m["name"] for m in verdict.get("missing") or ()}
     skill = run.state.start.get("skill", "")
     barring = [
         rule for rule in policy_of(run).rules
         if rule.verdict == "deny" and not rule.where and not rule.effects and (not rule.skills or skill in rule.skills)
     ]  # fmt: skip
-    return bool(absent & {*(name for rule in barring for name in rule.tools), *(slot[0] for slot in run.state.denied)})
+    refused = {*(name for rule in barring for name in rule.tools), *(slot[0] for slot in run.state.denied)}
+    return bool(absent & refused) or any(absent & _refused_in(run, op) for op in run.state.ops.values())
+
+
+def _refused_in(run: Run, op: Operation) -> set[str]:
+    """The tools that were refused to the stages of a pipeline."""
+    if op.child is None or (op.result or {}).get("stop") != "denied":
+        return set()
+    child = run.world.child_receipts(run.folder.parent / op.child)
+    return {stage.tool for stage in child.ops.values() if stage.code == "DENIED"} if child is not None else set()
 
 
 def _stuck(run: Run) -> Stop | None:

@@ -14,12 +14,16 @@ from harness.events.attempts import is_unknown
 from harness.events.hiding import Hide, as_they_are, masked
 from harness.events.io import IO
 from harness.events.log import follow
+from harness.events.messages import about, read_message, waiting_files
 from harness.events.state import Operation, State
 from harness.runs.owning import redacted
 from harness.runs.peek import peek, read_state
 from harness.runs.pins import pinned
 
 What = Literal["approval", "answer", "outcome"]
+WAITS: dict[str, What] = {"needs-approval": "approval", "needs-answer": "answer", "unknown-outcome": "outcome"}
+"""A park that only a person ends → what then waits."""
+SAID = {"approve": "approved", "deny": "denied", "answer": "answered", "settle": "settled"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,13 @@ def waiting(folder: Path) -> list[Waiting]:
         if op.child and op.attempt_open:
             found += waiting(folder.parent / op.child)
     return found
+
+
+def said_on(one: Waiting) -> str:
+    """The newest word on it that lies in the inbox still: approved, denied, answered or settled; else empty."""
+    messages = [read_message(path) for path in reversed(waiting_files(one.folder))]
+    kinds = [message["kind"] for message in messages if message and about(message) == (one.what, one.op.n)]
+    return SAID[kinds[0]] if kinds else ""
 
 
 def _questions(state: State) -> list[int]:

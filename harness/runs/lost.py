@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError, JournalError
 from harness.events.fold import fold
+from harness.events.messages import read_message, waiting_files
 from harness.events.scan import has_attempts, never_started, scan
 from harness.events.state import State
 from harness.executor import has_acted
 from harness.executor.files import request
 from harness.loop.act import child_letters
-from harness.loop.inbox import SETTLED, waiting_files
+from harness.loop.inbox import SETTLED
 from harness.runs.find import all_runs, short_id
 from harness.runs.peek import read_state
 
@@ -130,15 +130,9 @@ def run_of(attempt: Path) -> Path:
 
 def _words(folder: Path) -> dict[int, str]:
     """Operation → the newest verdict on it."""
-    found: dict[int, str] = {}
-    for path in waiting_files(folder):
-        try:
-            message = json.loads(path.read_bytes())
-            if message["kind"] == "settle" and message["word"] in SETTLED:
-                found[int(message["op"])] = message["word"]
-        except (ValueError, KeyError, TypeError, OSError, OverflowError, RecursionError):
-            continue
-    return found
+    messages = [message for path in waiting_files(folder) if (message := read_message(path)) is not None]
+    settled = [message for message in messages if message["kind"] == "settle"]
+    return {message["op"]: message["word"] for message in settled if message.get("word") in SETTLED}
 
 
 def _argv(attempt: Path) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 from harness.events.state import LABEL
 from harness.view.rows import ASKS, Row, Run, Spent, Tree, account_of, short
 from harness.view.text import Glyphs, count, cut, duration, money, one_line, plural, width, wrap
+from harness.view.typed import labelled
 
 LONGEST = 400
 """Columns of a call or a question in the last lines; `show` and the prompt of `approve` have all of it."""
@@ -103,7 +104,9 @@ def last_lines(tree: Tree, glyphs: Glyphs, columns: int | None = None, owned: bo
         lines += wrap(one_line(line), columns or 10_000, "  ")
     for line in _particulars(tree, run, stop):
         lines += wrap(cut(one_line(line), LONGEST, glyphs.cut), columns or 10_000, "  ")
-    return lines + [f"  next: {one_line(command)}" for command in next_commands(tree, stop)]
+    for command in next_commands(tree, stop):
+        lines += labelled("next", one_line(command), columns)
+    return lines
 
 
 def _particulars(tree: Tree, run: Run, stop: str) -> list[str]:

@@ -164,7 +164,7 @@ def _unasked(run: Run, event: Event, data: dict[str, Any]) -> Row:
 def _started(run: Run, event: Event, data: dict[str, Any]) -> None:
     row = run.rows.get(event["op"]) or run.rows.setdefault(event["op"], _stray(run, event, data))
     row.state, row.started, row.outcome = "running", run.at, ""
-    row.attempt = data.get("try") or 1
+    row.attempt, row.epoch = data.get("try") or 1, event["epoch"]
     row.name = row.name if row.name != "run" else str(data.get("tool") or "run")
     row.child = data.get("child") or row.child
 
@@ -175,7 +175,8 @@ def _stray(run: Run, event: Event, data: dict[str, Any]) -> Row:
 
 def _ended(run: Run, event: Event, data: dict[str, Any]) -> None:
     row = run.rows.get(event["op"]) or run.rows.setdefault(event["op"], _stray(run, event, data))
-    row.ms += data.get("ms") or 0
+    ms = data.get("ms") or 0
+    row.ms = ms if data.get("by") == "child" else row.ms + ms  # of a child run it is all of its time
     row.end, row.end_seq, row.outcome = data, event["seq"], data.get("outcome") or ""
     if data.get("retry") or row.outcome in ("cut", "not-started"):
         row.state = "new" if row.closed else row.state  # what was unknown has been settled
@@ -210,6 +211,7 @@ def _verified(run: Run, event: Event, data: dict[str, Any]) -> None:
 
 def _parked(run: Run, event: Event, data: dict[str, Any]) -> None:
     run.park, run.opened = data, None
+    _stop_clocks(run)
     for row in run.rows.values():
         if row.closed and row.state != "unknown":
             continue
@@ -221,11 +223,19 @@ def _parked(run: Run, event: Event, data: dict[str, Any]) -> None:
 
 def _run_ended(run: Run, event: Event, data: dict[str, Any]) -> None:
     run.end, run.park, run.opened = data, None, None
+    _stop_clocks(run)
     for row in run.rows.values():
         if not row.closed:
             row.state = "ok" if row.verb == "finish" and data["stop"] == "passed" else _left(row)
         elif data["stop"] == "passed" and row.state == "ok" and row.verb == "stage" and row.epoch < run.epoch:
             row.state = "fresh"
+
+
+def _stop_clocks(run: Run) -> None:
+    """An attempt that is open when the run stops has taken its time, too: a child run that was interrupted or waits."""
+    for row in run.rows.values():
+        if row.state == "running" and row.started is not None and not row.outcome:
+            row.ms += round(1000 * max(0.0, run.at - row.started))
 
 
 def abandon(run: Run) -> None:

@@ -95,7 +95,7 @@ def seconds(row: Row, now: float) -> str:
     """How long a row took, or has been running; nothing where nothing ran."""
     if row.state == "running" and row.started is not None:
         return duration(now - row.started)
-    return duration(row.ms / 1000) if row.end else ""
+    return duration(row.ms / 1000) if row.end or row.ms else ""
 
 
 def tail(row: Row, run: Run, read: Reader) -> list[str]:
