@@ -39,14 +39,23 @@ class Past:
 
 
 @dataclass(frozen=True, slots=True)
+class Spoken:
+    """Words that came into a run: as an event holds them, the `ask` they answer or 0, and whose they are."""
+
+    text: Any
+    op: int
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
 class Story:
     """What of a run its state does not keep.
 
-    `said` are the person's words in order, each with the `ask` it answers or 0; `verify` is the last judgement of an
-    answer; `words` are the model's own, of the newest turns; `notes` were not told yet.
+    `said` are the person's words in order; `verify` is the last judgement of an answer; `words` are the model's own, of
+    the newest turns; `notes` were not told yet.
     """
 
-    said: tuple[tuple[Any, int], ...] = ()
+    said: tuple[Spoken, ...] = ()
     verify: Mapping[str, Any] | None = None
     past: tuple[Past, ...] = ()
     words: Mapping[int, str] = field(default_factory=dict)
@@ -153,10 +162,10 @@ def _now(view: View) -> Frame:
 def _words(view: View) -> tuple[str, ...]:
     """The person's words, the newest last: what they correct stands before them."""
     mark, found = view.frame.mark, []
-    for value, op in view.story.said:
-        if op:
-            found.append(marked(f"the person's answer to op {op}:", mark))
-        found.append(task_block(seen.neutral(said(value, view.blob), mark), mark))
+    for spoken in view.story.said:
+        if spoken.op:
+            found.append(marked(f"the person's answer to op {spoken.op}:", mark))
+        found.append(task_block(seen.neutral(said(spoken.text, view.blob), mark), mark, spoken.by))
     return tuple(found)
 
 
@@ -198,7 +207,8 @@ def _observed(view: View, n: int, limit: int) -> tuple[str, ...]:
 
 def _own(turn: int, words: str, mark: str) -> str:
     body = seen.cut(seen.neutral(words, mark), seen.RESULT_LIMIT, f"turn:{turn}")
-    return seen.frame({"source": f"model#turn {turn}", "class": "unverified"}, body, mark)
+    about = {"source": f"model#turn {turn}", "class": "unverified", "bytes": len(words.encode("utf-8", "replace"))}
+    return seen.frame(about, body, mark)
 
 
 def _told(kept: Sequence[Item]) -> list[str]:

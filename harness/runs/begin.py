@@ -39,11 +39,11 @@ PATIENCE, AGENT_PATIENCE = 1.0, 60.0
 class Order:
     """What a run is asked to do. `name` is the skill's or the pipeline's; `inputs` are checked values of `parameters`.
 
-    `source` is user for typed words, input for a text from a file or a pipe, model for a goal a model wrote.
-    `flags` are the person's words of `--allow` and `--deny`, `rules` what they stand for. `parent` links a child to
-    its parent: {"run", "op", "depth"}. `digests` pin the skill and its tools. `question` is what a run of one reply
-    keeps of its question; its inputs may be long. With `parameters` None the one input is the words of a tool's call,
-    `args`. `project` and `context` are what its model is given beside the task.
+    `source` is user for typed words, input for a text from a file or a pipe, model for a goal a model wrote; `foreign`
+    are inputs that a file or a pipe brought. `flags` are the person's words of `--allow` and `--deny`, `rules` what
+    they stand for. `parent` links a child to its parent: {"run", "op", "depth"}. `digests` pin the skill and its tools.
+    `question` is what a run of one reply keeps of its question; its inputs may be long. With `parameters` None the one
+    input is the words of a tool's call, `args`. `project` and `context` are what its model is given beside the task.
     """
 
     name: str
@@ -59,6 +59,7 @@ class Order:
     path: str = ""
     parameters: tuple[Parameter, ...] | None = ()
     question: Mapping[str, Any] | None = None
+    foreign: tuple[str, ...] = ()
     project: Mapping[str, Any] | None = None
     context: Sequence[Mapping[str, Any]] = ()
 
@@ -138,6 +139,8 @@ def _start_data(run: Run, order: Order) -> dict[str, Any]:
         data["question"] = {k: run.log.fit(v) if k == "system" else v for k, v in order.question.items()}
     if order.source != "user":
         data["by"] = order.source
+    if order.foreign:
+        data["foreign"] = list(order.foreign)
     if order.flags:
         data["flags"] = dict(order.flags)
     if order.parent is not None:

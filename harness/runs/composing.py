@@ -66,7 +66,8 @@ def compose(source: Source) -> Transcript:
         files=tuple((source.hide(name), size) for name, size in _other_files(resolved.skill.folder)),
         catalogue=catalogue, requires=kit.requires,
         checks=tuple(words[0] for words in kit.verify), limits=limits_text(start.get("budget") or {}),
-        mark=start["model"]["mark"], can_ask=True, workers=frozenset(kit.workers),
+        mark=start["model"]["mark"], can_ask=True, workers=frozenset(kit.workers), by=str(start.get("by", "user")),
+        foreign=frozenset(start.get("foreign") or ()),
         project=project_of(start, source.text((start.get("project") or {}).get("text", ""))), context=context_of(start),
     )  # fmt: skip
     return Transcript(frame, partial(_release, kit), source.text, partial(_fresh, kit), source.raw)
@@ -84,12 +85,13 @@ def question_transcript(start: Mapping[str, Any], text: Callable[[object], str])
 
 
 def body_of(skill: Skill, start: Mapping[str, Any], text: Callable[[object], str]) -> str:
-    """A skill's text for a run that began like this. What a model wrote for its worker stands in the task alone."""
-    inputs = start.get("inputs") or {}
-    if start.get("parent"):
-        return substitute(skill.body, "(goal, see task)", {name: f"(input {name}, see task)" for name in inputs})
+    """A skill's text for a run that began like this. What are not the person's own words stands in the task alone."""
+    inputs, all_foreign = start.get("inputs") or {}, bool(start.get("parent"))
+    foreign = inputs if all_foreign else start.get("foreign") or ()
     values = {name: tuple(v) if isinstance(v, list) else v for name, v in inputs.items()}
-    return substitute(skill.body, text(start.get("goal", "")), values)
+    values |= {name: f"(input {name}, see task)" for name in foreign}
+    goal = "(goal, see task)" if all_foreign or start.get("by") else text(start.get("goal", ""))
+    return substitute(skill.body, goal, values)
 
 
 def _settled(kit: Toolset, state: State) -> Ground:
