@@ -31,8 +31,8 @@ def main() -> None:
     print(f"{'bytes for each further tool and skill':<42}{slope:>9.2f}{'':>9}{0:>9}")
     usage = used()
     read, written, plain = (f"{usage[key] / usage['input']:.1%}" for key in ("cached", "written", "plain"))
-    print(f"{TURNS} turns, {usage['input']:.0f} tokens of input: {read} read from the cache, {written} written, {plain} "
-          f"neither; {usage['cost']:.4f} USD, without a cache {usage['bare']:.4f}")  # fmt: skip
+    print(f"{TURNS} turns, {usage['input']:.0f} tokens of input: {read} read from the cache, {written} written, "
+          f"{plain} neither; {usage['cost']:.4f} USD, without a cache {usage['bare']:.4f}")  # fmt: skip
 
 
 def first_turns() -> Iterator[tuple[int, int]]:
