@@ -17,6 +17,7 @@ from harness.events.state import Operation
 from harness.graph.fresh import consumed, unmet
 from harness.loop import question
 from harness.loop.confine import grant_of, network_text
+from harness.loop.known import file_pipeline
 from harness.loop.run import Run
 from harness.loop.scene import policy_of, scene_of
 from harness.policy.compose import MAX_CALLS, TOO_LARGE, compose, too_large
@@ -108,12 +109,14 @@ def _is_unfit(request: Request) -> bool:
 def _tool_request(run: Run, op: Operation, tool: Tool, args: list[str]) -> tuple[Request, tuple[int, ...]]:
     listed = op.verb != "run" or tool.name in run.toolset.listed or tool.name == run.toolset.stand_in
     near = "" if listed else near_text(tool.name, run.toolset.available)
+    if op.verb == "stage" and tool.known:
+        file_pipeline(run)
     request = replace(compose(tool, args, scene_of(run)), listed=listed, near=near)
     if _is_unfit(request):
         return request, ()
     request = _confined(run, tool, request)
-    if op.verb == "verify":
-        return request, ()
+    if op.verb == "verify":  # its words are the skill's own
+        return replace(request, grounding=()), ()
     return _graphed(run, op, request)
 
 

@@ -141,6 +141,8 @@ def _start_data(run: Run, order: Order) -> dict[str, Any]:
         data["by"] = order.source
     if order.foreign:
         data["foreign"] = list(order.foreign)
+    if defaults := _defaults(order):
+        data["defaults"] = defaults
     if order.flags:
         data["flags"] = dict(order.flags)
     if order.parent is not None:
@@ -161,6 +163,12 @@ def _start_data(run: Run, order: Order) -> dict[str, Any]:
     if order.path:
         data["path"] = order.path
     return data
+
+
+def _defaults(order: Order) -> list[str]:
+    """The inputs whose value is the author's, not the person's."""
+    given = ((one, order.inputs.get(one.name)) for one in order.parameters or ())
+    return sorted(one.name for one, value in given if value is not None and str(value) == one.default)
 
 
 def _inputs(run: Run, order: Order) -> dict[str, Any]:
