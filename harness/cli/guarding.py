@@ -13,7 +13,7 @@ from harness.executor import tree
 from harness.loop.fence import Fence
 from harness.loop.guard import Guard, hidden_folders
 from harness.policy import LEVELS, Level, Require
-from harness.policy.files import config_folder
+from harness.policy.files import config_folder, state_folder
 from harness.policy.settings import Settings, load, raised
 from harness.sandbox.facts import Facts, facts
 from harness.sandbox.kernel import set_undumpable
@@ -67,13 +67,7 @@ def _fence(at: Place) -> Fence:
 
 
 def _hidden(at: Place) -> tuple[Path, ...]:
-    return hidden_folders(os.environ, runs_dir(at), config_folder(os.environ), state_folder())
-
-
-def state_folder() -> Path:
-    """What is kept of runs outside their projects."""
-    home, told = Path(os.environ.get("HOME") or Path.home()), Path(os.environ.get("XDG_STATE_HOME") or "")
-    return (told if told.is_absolute() else home / ".local" / "state") / "harness"  # a relative one is to be ignored
+    return hidden_folders(os.environ, runs_dir(at), config_folder(os.environ), state_folder(os.environ))
 
 
 def confinement_notices(guard: Guard) -> list[str]:
