@@ -61,6 +61,7 @@ TABLE: dict[str, Row] = {
     "models list": Row("models:list_models", LOOK, "Roles, the automatic choice, weights."),
     "models check": Row("models:check", LOOK, "Ask a model for the smallest reply."),
     "models add": Row("models_add:add", LOOK, "Fetch and pin weights for local:NAME."),
+    "trust": Row("trust:trust", LOOK, "Look at a project and let its skills and tools act."),
     "tools new": Row("tools_new:new", LOOK, "Write a new tool with a complete header."),
 }
 

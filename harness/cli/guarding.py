@@ -12,7 +12,7 @@ from harness.errors import DeniedError, HarnessError, near_text
 from harness.executor import tree
 from harness.loop.fence import Fence
 from harness.loop.guard import Guard, hidden_folders
-from harness.policy import LEVELS, Level, Require
+from harness.policy import LEVELS, Level, Require, files
 from harness.policy.files import config_folder
 from harness.policy.settings import Settings, load, raised
 from harness.sandbox.facts import Facts, facts
@@ -36,7 +36,7 @@ def guard_for(at: Place, sandbox: str | None, here: Facts) -> Guard:
     with tempfile.TemporaryDirectory(prefix="harness-") as scratch:
         machine = test_machine(here, Path(scratch).resolve(), wanted)
     guard = Guard(
-        settings, machine, here, _fence(at), environ=dict(os.environ), hidden=_hidden(at),
+        settings, machine, here, _fence(at), trust=at.trust, environ=dict(os.environ), hidden=_hidden(at),
         masker=masker(settings, os.environ, at.project.resolve()),
     )  # fmt: skip
     if settings.floor != "none" and not any(machine.gives(level) for level in LEVELS[LEVELS.index(settings.floor) :]):
@@ -72,8 +72,7 @@ def _hidden(at: Place) -> tuple[Path, ...]:
 
 def state_folder() -> Path:
     """What is kept of runs outside their projects."""
-    home, told = Path(os.environ.get("HOME") or Path.home()), Path(os.environ.get("XDG_STATE_HOME") or "")
-    return (told if told.is_absolute() else home / ".local" / "state") / "harness"  # a relative one is to be ignored
+    return files.state_folder(os.environ)
 
 
 def confinement_notices(guard: Guard) -> list[str]:

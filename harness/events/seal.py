@@ -25,7 +25,8 @@ def ready(seals: Path | None) -> Path | None:
     """The folder of seals, made if need be; None where it cannot be made, and then nothing is sealed."""
     if seals is not None:
         try:
-            seals.mkdir(parents=True, exist_ok=True, mode=0o700)
+            seals.parent.mkdir(parents=True, exist_ok=True, mode=0o700)  # what `parents` makes is open to others
+            seals.mkdir(exist_ok=True, mode=0o700)
         except OSError:
             return None
     return seals

@@ -11,6 +11,7 @@ from harness.errors import HarnessError
 from harness.loop.fence import Fence
 from harness.policy import LEVELS, Level
 from harness.policy.settings import Settings
+from harness.policy.vouching import Trust
 from harness.sandbox import Machine
 from harness.sandbox.choose import Call, Choice, Refusal, level_for, strongest, summary
 from harness.sandbox.facts import Facts
@@ -24,7 +25,8 @@ class Guard:
     """What the person's settings and this machine come to, for a run and its children.
 
     `least` is what `--sandbox` asks for. `readable` are files and folders that the person named as inputs. `hidden`
-    are folders that no tool reads: other runs, settings, secrets. `masker` knows what must show nowhere.
+    are folders that no tool reads: other runs, settings, secrets. `masker` knows what must show nowhere; `trust` is
+    that of the world.
     """
 
     settings: Settings
@@ -32,7 +34,7 @@ class Guard:
     facts: Facts
     fence: Fence
     least: Level = "none"
-    trusted: bool = True
+    trust: Trust = field(default_factory=Trust)
     environ: Mapping[str, str] = field(default_factory=dict)
     hidden: tuple[Path, ...] = ()
     readable: tuple[Path, ...] = ()
@@ -80,7 +82,8 @@ class Guard:
         secret = bool(self.released(tool).values)
         if effect == "read" and self.is_test_runner(tool):
             effect = "write"
-        call = Call(tool.name, effect, any(host != "none" for host in tool.net), secret, self.trusted)
+        trusted = self.trust.of(tool.path) == "trusted"
+        call = Call(tool.name, effect, any(host != "none" for host in tool.net), secret, trusted)
         unconfined = self.settings.unconfined.get(tool.name, "")
         return level_for(call, self.machine, self.settings.require, unconfined, self.floor())
 

@@ -22,6 +22,12 @@ def config_folder(env: Mapping[str, str]) -> Path:
     return Path(env.get("XDG_CONFIG_HOME") or home / ".config").absolute() / "harness"
 
 
+def state_folder(env: Mapping[str, str]) -> Path:
+    """What is kept outside of projects, `~/.local/state/harness`, whether it is there or not."""
+    home, told = Path(env.get("HOME") or Path.home()), Path(env.get("XDG_STATE_HOME") or "")
+    return (told if told.is_absolute() else home / ".local" / "state") / "harness"  # a relative one is to be ignored
+
+
 def steps(path: Path) -> Iterator[Path]:
     """Every directory, link and file that is passed on the way to an absolute path, as far as it exists.
 
