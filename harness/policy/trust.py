@@ -17,8 +17,9 @@ from typing import Any, Literal
 
 from harness.errors import BusyError, HarnessError
 from harness.events.io import IO
-from harness.policy.files import check_place, read_regular
+from harness.policy.files import check_place
 from harness.policy.pins import forget_copies, keep_copies
+from harness.tools.regular import read_regular
 
 Word = Literal["own", "trusted", "once", "changed", "unknown"]
 Files = Mapping[str, str]
