@@ -14,7 +14,7 @@ from harness.loop.fence import Fence
 from harness.loop.guard import Guard, hidden_folders
 from harness.policy import LEVELS, Level, Require, files
 from harness.policy.files import config_folder
-from harness.policy.settings import Settings, load, raised
+from harness.policy.settings import PROJECT_FILE, Settings, load, raised
 from harness.sandbox.facts import Facts, facts
 from harness.sandbox.kernel import set_undumpable
 from harness.sandbox.probe import test_machine
@@ -46,7 +46,7 @@ def guard_for(at: Place, sandbox: str | None, here: Facts) -> Guard:
 
 
 def _settings(at: Place, sandbox: str | None) -> Settings:
-    settings = load(at.project)
+    settings = load(at.project, whole=at.trust.of(at.project / PROJECT_FILE) != "untrusted")
     if sandbox is None:
         return settings
     words = ("auto", *LEVELS)
