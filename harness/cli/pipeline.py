@@ -9,6 +9,7 @@ import typer
 
 from harness.cli.driving import drive, options_of
 from harness.cli.options import globals_of, manual
+from harness.cli.outcome import unfinished
 from harness.cli.output import print_findings
 from harness.cli.place import catalog, place
 from harness.cli.run import Allow, Budget, Deny, ModelName, Out, Sandbox
@@ -60,7 +61,8 @@ def pipeline(
     if graph or draw:
         stages = load_pipeline(found, path)[2]
         return _print_graph(stages, draw)
-    load_pipeline(found, path)
+    said.frame = unfinished()
+    load_pipeline(found, path)  # what cannot run is not asked about
     at = answered(said, at, file_uses(found, path))
     options = options_of(said, model, budget, allow or (), deny or (), at)
     return drive(said, at, lambda world: start_pipeline(world, found, path, words or (), options), out, sandbox)

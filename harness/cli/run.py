@@ -13,7 +13,7 @@ import typer
 from harness.cli.agent import hand_out
 from harness.cli.driving import drive, options_of
 from harness.cli.options import Globals, globals_of, manual
-from harness.cli.outcome import check_out
+from harness.cli.outcome import check_out, unfinished
 from harness.cli.output import flags
 from harness.cli.place import Place, catalog, place, runs_dir
 from harness.cli.trusting import answered
@@ -74,7 +74,7 @@ def run(
     words = text_of(goal or (), file, pipe)
     pairs = {key: value.text for key, value in pairs_of(inputs or (), pipe).items()}
     at = place(said, asks=True)
-    found = catalog(at)
+    found, said.frame = catalog(at), unfinished()
     at = answered(said, at, skill_uses(found, find(found, skill)))
     options = options_of(said, model, budget, allow or (), deny or (), at, words=words)
     options, text = replace(options, context=tuple(context or ())), words.text if words else ""

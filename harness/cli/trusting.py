@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.cli.options import Globals
+from harness.cli.outcome import unfinished
 from harness.cli.output import flags
 from harness.cli.place import Place, runs_dir, scope, settled
 from harness.errors import HarnessError
@@ -29,6 +30,7 @@ def answered(said: Globals, at: Place, uses: Uses, run: str = "") -> Place:
 
     Raises HarnessError, exit 5 where nobody can be asked or the answer is no.
     """
+    said.frame = unfinished()
     book, within, lent = read_book(), scope(at), {}
     parts = parts_of(uses, within, book, run)
     asked = [part for part in parts if not part.is_settled]
