@@ -23,8 +23,8 @@ def confined(project: Path, *arguments: str, cwd: Path | None = None) -> subproc
     home = project.parent / "plain-home"
     home.mkdir(exist_ok=True)
     return subprocess.run(
-        [*COMMAND, *arguments], cwd=cwd or project, env=clean_env(owning(home, project)), stdin=subprocess.DEVNULL, capture_output=True,
-        text=True, timeout=60, start_new_session=True,
+        [*COMMAND, *arguments], cwd=cwd or project, env=clean_env(owning(home, project)), stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=60, start_new_session=True,
     )  # fmt: skip
 
 

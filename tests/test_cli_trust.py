@@ -100,7 +100,7 @@ def test_case_25_a_fresh_clone_runs_once_a_person_trusts_it_and_asks_again_after
 def test_nobody_is_asked_who_said_not_to(clone: Clone, words: tuple[str, ...]) -> None:
     env = {"CI": "1"} if words == ("CI",) else {}
     flags = words if words != ("CI",) else ()
-    code, seen = clone.at_terminal(*WORK, *flags, **env).end()
+    code, seen = clone.at_terminal(*WORK, *flags, columns=300, **env).end()
     assert code == 5 and "nobody can be asked here" in seen and not clone.runs()
 
 

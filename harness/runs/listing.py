@@ -6,7 +6,8 @@ import difflib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from harness.loop.gate import effect_of
+from harness.policy import EFFECTS
+from harness.policy.effects import effect_of
 from harness.policy.pins import copy_of
 from harness.policy.settings import PROJECT_FILE as POLICY
 from harness.policy.trust import Entry
@@ -18,7 +19,6 @@ from harness.tools import Tool
 
 MOST_LINES = 120
 """Lines of one file's difference."""
-EFFECTS = ("read", "write", "external", "money", "destructive")
 Line = tuple[str, str]
 """A label and what stands behind it, not escaped."""
 
@@ -52,7 +52,7 @@ def _role(tool: Tool, uses: Uses) -> str:
 
 
 def _tool(tool: Tool, scope: Scope) -> str:
-    said = [f"{_shown(tool.path, scope)} {'stages, each decided by itself' if tool.pipeline else effect_of(tool)}"]
+    said = [f"{_shown(tool.path, scope)} {'stages, each decided by itself' if tool.pipeline else effect_of(tool)[0]}"]
     said += [] if tool.header else ["no header"]
     said += [f"broken: {tool.broken.message}"] if tool.broken else []
     said += [f"network {host}" for host in tool.net if host != "none"]
@@ -78,7 +78,7 @@ def _said(project: Path, paths: Iterable[Path]) -> Iterator[Line]:
 
 def _sums(tools: list[Tool]) -> str:
     plain = [tool for tool in tools if not tool.pipeline]
-    count = {effect: sum(effect_of(tool) == effect for tool in plain) for effect in EFFECTS}
+    count = {effect: sum(effect_of(tool)[0] == effect for tool in plain) for effect in EFFECTS}
     said = [f"{len(plain)} tools", *(f"{number} {effect}" for effect, number in count.items() if number)]
     networked = sum(any(host != "none" for host in tool.net) for tool in plain)
     secret = sum(bool(tool.env) for tool in plain)
