@@ -1,6 +1,7 @@
 """A server on loopback that speaks the Messages API, as strict as the real one, and that fails in every way it can.
 
 It keeps each request, and plays a list of answers in order. What the API would refuse is a 400 that names the rule.
+`python -m tests.fake_anthropic` says hello to everybody who has its key, and prints its port.
 """
 
 from __future__ import annotations
@@ -462,3 +463,9 @@ def looking_and_touching(place: Path) -> Project:
 def failures(ran: Ran) -> list[str]:
     """The reasons of the requests that failed, in order."""
     return [event["data"]["reason"] for event in ran.of("model.fail")]
+
+
+if __name__ == "__main__":
+    with FakeAnthropic(*[Answer([text("hello")], "end_turn", COUNTED)] * 1000) as running:
+        print(running.url.rpartition(":")[2], flush=True)
+        threading.Event().wait()

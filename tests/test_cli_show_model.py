@@ -14,7 +14,7 @@ from harness.runs.record import script_of
 from harness.view.cost import bill
 from tests.command import events, harness, newest
 from tests.loop_world import Project, call, finish, reply
-from tests.run_files import add_skill, calls, make_project, script
+from tests.run_files import add_skill, add_tool, calls, make_project, script
 from tests.run_files import finish as says
 from tests.skill_files import catalog_of
 
@@ -73,18 +73,30 @@ def test_requests_of_later_contexts_and_of_workers_are_composed_again_too(projec
 
 
 # Case 3, by processes that have nothing else in common.
-def test_the_prefix_is_the_same_for_every_goal_place_and_machine(tmp_path: Path) -> None:
+MANY = ("lookup", "pods", "lag", "search", "replay", "report")
+SIX = "  requires: report\n  tool-dependencies: |\n    search: lookup pods\n    replay: search\n    report: search\n"
+
+
+def installed(folder: Path, count: int) -> None:
+    """A project with a skill of six tools, three of them released, and so many other tools and skills."""
+    make_project(folder)
+    for name in MANY:
+        add_tool(folder, name, "echo found", f"# @meta effect read\n# @option --{name}-id <ID>  of what")
+    add_skill(folder, "six", " ".join(MANY), f"metadata:\n{SIX}")
+    for n in range(count):
+        add_tool(folder, f"other-{n}", "echo other")
+        add_skill(folder, f"skill-{n}", f"other-{n}")
+
+
+def test_the_first_request_is_the_same_for_every_place_and_machine_and_number_of_tools(tmp_path: Path) -> None:
     places = [(tmp_path / "a" / "p", "one goal", 10, {"TZ": "UTC", "LANG": "C", "USER": "a", "PYTHONHASHSEED": "1"}),
-              (tmp_path / "bb" / "q", "quite another", 300,
+              (tmp_path / "bb" / "q", "quite another", 1_000,
                {"TZ": "Asia/Tokyo", "LANG": "de_DE.UTF-8", "USER": "b", "PYTHONHASHSEED": "7"})]  # fmt: skip
     found = []
     for folder, goal, count, env in places:
-        make_project(folder)
-        for n in range(count):
-            (folder / "bin" / f"other-{n}").write_text("#!/bin/sh\n# @describe another\necho other\n")
-            (folder / "bin" / f"other-{n}").chmod(0o755)
-        model = script(folder, calls(["look"]), says("so"))
-        assert harness("run", "strict", goal, "-m", model, cwd=folder, **env).returncode == 0
+        installed(folder, count)
+        model = script(folder, says("so"), {"stop": "refusal"})
+        assert harness("run", "six", goal, "-m", model, cwd=folder, **env).returncode == 1
         found.append(json.loads(harness("show", "--prompt", "1", "--json", cwd=folder, **env).stdout))
         start = events(newest(folder), "model.start")[0]["data"]
         found[-1]["prefix"], found[-1]["mark"] = start["prefix"], events(newest(folder))[0]["data"]["model"]["mark"]
@@ -92,7 +104,8 @@ def test_the_prefix_is_the_same_for_every_goal_place_and_machine(tmp_path: Path)
     assert (one["system"], one["prefix"]) == (two["system"], two["prefix"])
     first, second = (json.dumps(made["turns"][0]).replace(made["mark"], "MARK") for made in found)
     assert first == second.replace("quite another", "one goal")
-    assert one["bytes"] <= 2_870
+    assert first.count("callable: ") == 3 and "waiting: search (lookup pods), replay (search), report (search)" in first
+    assert one["bytes"] - len("Do it.\n") <= 2_870
 
 
 # The command.

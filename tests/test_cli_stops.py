@@ -104,8 +104,8 @@ def test_case_4_stdout_carries_the_answer_alone_and_stderr_begins_with_the_run(p
     first, second, *rest = done.stderr.splitlines()
     assert first.startswith(f"work {newest(project).name[-8:][:4]}") and "$1.00" in first and "none" in first
     assert second == f"model: {model} (-m)"
-    assert rest[0].startswith("confinement: none")
-    assert "tool.end look #1 ok" in rest[2] and "\x1b" not in done.stderr
+    assert rest[0].startswith("confinement: none") and rest[1].startswith("open: everything")
+    assert "tool.end look #1 ok" in rest[3] and "\x1b" not in done.stderr
     quiet = harness("run", "work", "x", "-m", model, "-q", cwd=project)
     assert (quiet.stdout, quiet.stderr) == ("the answer\n", "")
 

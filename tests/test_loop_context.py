@@ -12,9 +12,10 @@ import pytest
 
 from harness.events.fold import fold
 from harness.events.state import Operation
-from harness.loop import reading
+from harness.loop import context, reading
 from harness.models import ModelRef, Prompt, Reply
 from harness.models.failures import failure
+from harness.models.resolve import resolve
 from harness.models.scripted import Scripted
 from harness.prompt import provider_body
 from harness.runs import session as sessions
@@ -213,3 +214,27 @@ def test_a_bad_first_request_is_not_repeated(project: Project, monkeypatch: pyte
     monkeypatch.setattr("harness.runs.speaker.open_model", lambda *a, **k: model)
     ran: Ran = project.run("scripted:x")
     assert (ran.stop.code, model.asked, len(ran.of("context"))) == (3, 1, 0)
+
+
+# The window, the dearer prices, the setting: whichever is least.
+@pytest.mark.parametrize(
+    ("name", "setting", "most"),
+    [
+        ("anthropic:claude-haiku-5-5", 120_000, 100_000), ("anthropic:claude-sonnet-5-5", 120_000, 120_000),
+        ("anthropic:claude-sonnet-5-5", 2_000_000, 600_000), ("ollama:m", 120_000, 2_457),
+        ("anthropic:claude-haiku-5-5", 9_000, 9_000),
+    ],
+)  # fmt: skip
+def test_a_request_grows_to_the_least_of_window_price_step_and_setting(
+    project: Project, monkeypatch: pytest.MonkeyPatch, name: str, setting: int, most: int
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(project.path / "none"))
+    project.facts["context"] = setting
+    options = Options((project.script([finish()]), "-m"))
+    session = sessions.start_skill(project.world(), catalog_of(project.path), "demo", "go", {}, options)
+    try:
+        assert session.run.model is not None
+        session.run.model.ref = resolve(name, source="test")
+        assert (context.room(session.run), context.limit_of(session.run)) == (most, most // 2)
+    finally:
+        session.run.log.close()

@@ -61,7 +61,7 @@ def test_a_png_is_one_image_block_in_its_result(project: Project, serve: Any) ->
     said = [part["text"] for part in fake.requests[1]["messages"][2]["content"][0]["content"] if part["type"] == "text"]
     digest = sha256(png()).hexdigest()
     size = len(png())
-    assert f'path="a.png" class="OK" bytes="{size}">\nimage png, 3x2, {size} bytes, sha256 {digest}\n' in said[0]
+    assert f'class="OK" bytes="{size}">\nimage png, 3x2, {size} bytes, sha256 {digest}\n' in said[0]
     [end] = [e["data"] for e in ran.of("tool.end") if "media" in e["data"]]
     assert end["media"] == {
         "kind": "png", "width": 3, "height": 2, "bytes": len(png()), "sha256": digest, "shown": True}  # fmt: skip

@@ -120,18 +120,21 @@ def test_case_15_that_it_did_not_happen_counts_after_five_seconds(project: Proje
     assert at_seconds(asked["at"]) - at_seconds(more.of("tool.end")[0]["at"]) >= 5
 
 
-@pytest.mark.parametrize(
-    ("body", "head"),
-    [("exit 3", "@meta effect read\n@arg op!"), ("kill -9 $$", "@meta effect read\n@arg op!"),
-     ("exit 0", "@meta effect read\n@option --other!")],
-    ids=["exit 3", "signal", "words that do not fit"],
-)  # fmt: skip
-def test_a_query_that_cannot_tell_leaves_it_to_a_person(project: Project, body: str, head: str) -> None:
+@pytest.mark.parametrize("body", ["exit 3", "kill -9 $$"])
+def test_a_query_that_cannot_tell_leaves_it_to_a_person(project: Project, body: str) -> None:
     ran = cut_in_tool(paying(project, "queryable"))
-    project.tool("asked", body, head)
+    project.tool("asked", body, "@meta effect read\n@arg op!")
     more = project.resume(ran.folder, accept=True)
     assert (more.stop.name, more.stop.code, len(effects(project))) == ("unknown-outcome", 11, 1)
     assert outcomes(more)[-1] == "unknown"
+
+
+def test_a_query_whose_words_no_longer_fit_is_said_before_anything_happens(project: Project) -> None:
+    ran = cut_in_tool(paying(project, "queryable"))
+    project.tool("asked", "exit 0", "@meta effect read\n@option --other!")
+    with pytest.raises(HarnessError, match="the query of pay cannot be asked: asked: missing --other"):
+        project.resume(ran.folder, accept=True)
+    assert len(effects(project)) == 1
 
 
 def test_a_query_cut_short_is_asked_again(project: Project) -> None:

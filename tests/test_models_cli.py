@@ -191,6 +191,23 @@ def test_the_models_of_the_roles_with_their_prices_and_their_age(project: Path) 
     assert found[0]["days"] > found[1]["days"]
 
 
+def test_models_check_asks_once_for_as_little_as_there_is(project: Path) -> None:
+    (home_of(project) / ".config/harness/config.yaml").write_text(f"models: {{strong: '{HAIKU}'}}\n")
+    with FakeAnthropic(Answer([text("ok")], "end_turn")) as fake:
+        both = harness("models", "check", "--json", cwd=project, **fake.env)  # two roles, one model
+        [row] = json.loads(both.stdout)["checked"]
+        assert (both.returncode, row["state"], row["said"], len(fake.requests)) == (0, "ok", "ok", 1)
+        assert fake.requests[0]["max_tokens"] == 16 and "tools" not in fake.requests[0]
+    with FakeAnthropic(fails(401, "authentication_error")) as fake:
+        bad = harness("models", "check", cwd=project, **fake.env)
+        assert (bad.returncode, len(fake.requests)) == (4, 1) and "auth" in bad.stdout and KEY not in bad.stdout
+    with FakeAnthropic(fails(529, "overloaded_error")) as fake:
+        assert harness("models", "check", HAIKU, cwd=project, **fake.env).returncode == 75
+    with FakeOpenAI([Play("ok")]).serving() as other:
+        assert harness("models", "check", f"openai:m@{other.base}", cwd=project).returncode == 0
+    assert not list(project.glob(".harness/runs/2*"))
+
+
 def test_a_role_that_may_not_be_named_so_is_shown_as_that(project: Path) -> None:
     (project / ".harness/config.yaml").write_text("models: {cheap: 'exec:x'}\n")
     rows = json.loads(harness("models", "--json", cwd=project, OLLAMA_HOST="127.0.0.1:1").stdout)["roles"]

@@ -11,16 +11,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.errors import HarnessError
-from harness.models import Failure, ModelRef
+from harness.models import Failure, ModelRef, Opening, Reply
 from harness.models.endpoints import Endpoint, openai_endpoint, split_name
 from harness.models.openai import OpenAI
-from harness.models.resolve import resolve
+from harness.models.resolve import open_model, resolve
 from harness.models.wire import Timers
 from harness.runs import session as sessions
 from harness.runs.session import Options
@@ -188,6 +189,16 @@ def test_a_server_without_tools_is_asked_in_json_and_that_is_remembered(
     assert again.stop.name == "passed"
     assert len(fake.chats) == 4
     assert again.of("model.start")[0]["data"]["mode"] == "json"
+
+
+def test_a_question_without_tools_says_nothing_about_tools(project: Project, served: Any, own_state: Path) -> None:
+    """What a server took without tools is no proof of how it takes them."""
+    fake = served(Play("yes"), Play("", [LOOK]), Play("", [DONE]), kind="no-tools")
+    model = open_model(resolve(f"openai:m@{fake.base}", source="-m"), Opening(project.path, None))
+    assert isinstance(model(replace(Tape().prompt(), verbs=False), on=lambda _: None), Reply)
+    assert not own_state.exists()
+    assert drive(project, fake).stop.name == "passed"
+    assert json.loads(own_state.read_text())[fake.base]["m"]["mode"] == "json"
 
 
 def test_what_was_remembered_a_week_ago_is_asked_anew(project: Project, served: Any, own_state: Path) -> None:

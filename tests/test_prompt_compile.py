@@ -48,7 +48,8 @@ def test_a_context_begins_with_one_user_turn_and_no_reply_before_it() -> None:
         f'[{MARK}] op 2  ask "which cluster?"  answered', "the person's answer to op 2:", "the EU one",
         f'[{MARK}] op 3  write-report --now "two words"  NOT_RELEASED, needs search-logs',
         f"[{MARK}] op 4  finish  proposed", "check check-report: rejected", "line 2: no evidence",
-        "only batch 42 counts", "mind the gap", '<data source="model#turn 2" class="unverified">\nI must know.',
+        "only batch 42 counts", "mind the gap", '<data source="model#turn 2" class="unverified" bytes=',
+            ">\nI must know.",
     ):  # fmt: skip
         assert part in text, part
     assert text.rstrip().endswith("</task>")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from harness.cli.guarding import state_folder
 from harness.cli.masking import hide_of
 from harness.cli.options import Globals, globals_of, manual
 from harness.cli.output import print_json
@@ -18,6 +18,7 @@ from harness.events.clock import Clock
 from harness.events.io import IO
 from harness.executor import Cancel
 from harness.loop.run import World
+from harness.policy.files import state_folder
 from harness.runs.amend import receipt_given, slots_named
 from harness.runs.deliver import send
 from harness.runs.find import find_run, short_id
@@ -43,7 +44,7 @@ def fork(
         raise HarnessError(f"{name}: {seq or 'nothing'} is no event number", "write RUN@SEQ, as in k3v9@41")
     source = read_source(find_run(runs_dir(at), text if mark else name))
     seq_at = point(source, int(seq) if mark else None)
-    world = World(IO(), Clock(), Cancel(), runs_dir=runs_dir(at), seals=state_folder() / "logs")
+    world = World(IO(), Clock(), Cancel(), runs_dir=runs_dir(at), seals=state_folder(os.environ) / "logs")
     made = fork_run(world, source, seq_at)
     if said.json:
         print_json({"run": made.name, "fork": {"run": source.folder.name, "seq": seq_at}})

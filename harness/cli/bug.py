@@ -11,6 +11,7 @@ from pathlib import Path
 
 from harness import __version__
 from harness.errors import HarnessError
+from harness.policy.files import state_folder
 
 
 def report(error: Exception, arguments: list[str], hide: Callable[[str], str]) -> HarnessError:
@@ -31,8 +32,7 @@ def text(error: Exception, arguments: list[str]) -> str:
 
 
 def written(body: str) -> Path:
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    folder = Path(state) / "harness" / "log"
+    folder = state_folder(os.environ) / "log"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from harness.cli.guarding import confinement_notices, make_guard, state_folder
+from harness.cli.guarding import confinement_notices, make_guard
 from harness.cli.options import Globals
 from harness.cli.outcome import check_out, finish, unfinished, write_out
 from harness.cli.output import flags
@@ -30,6 +30,7 @@ from harness.loop.run import Stop, World
 from harness.models import ModelRef
 from harness.models.choice import said_of, wishes_of
 from harness.models.prices import old_prices
+from harness.policy.files import state_folder
 from harness.runs.find import short_id
 from harness.runs.flags import Options
 from harness.runs.opened import Session
@@ -72,7 +73,7 @@ class Driver:
         world.context = int(self.at.config.value("models.context"))
         world.guard, world.trust = make_guard(self.at, self.sandbox), self.at.trust
         self.said.hide = world.guard.masker.text
-        world.seals = state_folder() / "logs"
+        world.seals = state_folder(os.environ) / "logs"
         world.tools_path = tuple(str(p) for p in self.at.config.value("tools.path"))
         return world
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -12,8 +13,8 @@ from harness.errors import DeniedError, HarnessError, near_text
 from harness.executor import tree
 from harness.loop.fence import Fence
 from harness.loop.guard import Guard, hidden_folders
-from harness.policy import LEVELS, Level, Require, files
-from harness.policy.files import config_folder
+from harness.policy import LEVELS, Level, Require
+from harness.policy.files import config_folder, state_folder
 from harness.policy.settings import PROJECT_FILE, Settings, load, raised
 from harness.sandbox.facts import Facts, facts
 from harness.sandbox.kernel import set_undumpable
@@ -35,9 +36,10 @@ def guard_for(at: Place, sandbox: str | None, here: Facts) -> Guard:
     wanted = [level for level in levels if _is_wanted(level, settings)]
     with tempfile.TemporaryDirectory(prefix="harness-") as scratch:
         machine = test_machine(here, Path(scratch).resolve(), wanted)
+    keys = frozenset(at.config.value("endpoints").values())
     guard = Guard(
-        settings, machine, here, _fence(at), trust=at.trust, environ=dict(os.environ), hidden=_hidden(at),
-        masker=masker(settings, os.environ, at.project.resolve()),
+        without_keys(settings, keys), machine, here, _fence(at), trust=at.trust, environ=dict(os.environ),
+        hidden=_hidden(at), keys=keys, masker=masker(settings, os.environ, at.project.resolve(), keys),
     )  # fmt: skip
     if settings.floor != "none" and not any(machine.gives(level) for level in LEVELS[LEVELS.index(settings.floor) :]):
         what = f"this machine does not give the confinement {settings.floor} ({guard.reason(settings.floor)})"
@@ -56,6 +58,12 @@ def _settings(at: Place, sandbox: str | None) -> Settings:
     return raised(settings, cast(Require, sandbox))
 
 
+def without_keys(settings: Settings, keys: frozenset[str]) -> Settings:
+    """The settings without what would pass a model endpoint's key to a tool as a plain variable."""
+    env = {tool: tuple(name for name in names if name not in keys) for tool, names in settings.env.items()}
+    return replace(settings, env=env)
+
+
 def _is_wanted(level: Level, settings: Settings) -> bool:
     """A level that nobody will get needs no test."""
     return settings.require == "auto" or LEVELS.index(level) >= LEVELS.index(settings.require)
@@ -67,12 +75,7 @@ def _fence(at: Place) -> Fence:
 
 
 def _hidden(at: Place) -> tuple[Path, ...]:
-    return hidden_folders(os.environ, runs_dir(at), config_folder(os.environ), state_folder())
-
-
-def state_folder() -> Path:
-    """What is kept of runs outside their projects."""
-    return files.state_folder(os.environ)
+    return hidden_folders(os.environ, runs_dir(at), config_folder(os.environ), state_folder(os.environ))
 
 
 def confinement_notices(guard: Guard) -> list[str]:

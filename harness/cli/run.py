@@ -72,12 +72,15 @@ def run(
     """Run a skill until its answer is accepted, it waits for somebody, or a limit stops it."""
     said, pipe = globals_of(ctx), Pipe()
     words = text_of(goal or (), file, pipe)
-    pairs = {key: value.text for key, value in pairs_of(inputs or (), pipe).items()}
+    given = pairs_of(inputs or (), pipe)
+    pairs = {key: value.text for key, value in given.items()}
+    foreign = tuple(key for key, value in given.items() if value.source == "input")
     at = place(said, asks=True)
     found, said.frame = catalog(at), unfinished()
     at = answered(said, at, skill_uses(found, find(found, skill)))
     options = options_of(said, model, budget, allow or (), deny or (), at, words=words)
-    options, text = replace(options, context=tuple(context or ())), words.text if words else ""
+    options = replace(options, context=tuple(context or ()), foreign=foreign)
+    text = words.text if words else ""
     begin = partial(start_skill, catalog=found, name=skill, goal=text, given=pairs)
     if agent and record is not None:
         raise HarnessError("there is --agent and --record", "record it later: harness show RUN --as-script")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from harness.cli.guarding import state_folder
 from harness.cli.options import Globals, globals_of, manual
 from harness.cli.output import confirmed, print_json, say
 from harness.cli.place import place, runs_dir
@@ -17,6 +17,7 @@ from harness.cli.words import since_seconds
 from harness.errors import BusyError, HarnessError, near_text
 from harness.events.clock import Clock
 from harness.events.io import IO
+from harness.policy.files import state_folder
 from harness.runs import prune as pruning
 from harness.runs import redact as redacting
 from harness.runs.cut import Wish
@@ -110,7 +111,7 @@ def _removed(gone: list[Listed], every: list[Listed], force: bool, folder: Path)
     failed = {}
     for run in gone:
         try:
-            pruning.remove(run, IO(), state_folder() / "logs", force)
+            pruning.remove(run, IO(), state_folder(os.environ) / "logs", force)
         except OSError as error:
             failed[run.name] = f"{(error.strerror or str(error)).lower()}; what is left goes next time"
         except BusyError as error:
@@ -161,7 +162,7 @@ def redact(
         raise HarnessError("the reason is missing", "give it: --why TEXT")
     at = place(said)
     folder, wish = find_run(runs_dir(at), name, allow_last=False), Wish(blob, seq, text)
-    by, seals = f"user:{me()}", state_folder() / "logs"
+    by, seals = f"user:{me()}", state_folder(os.environ) / "logs"
     taken = redacting.redact(folder, wish, str(why), by, IO(), Clock(), seals, dry)
     if not dry and not erase(runs_dir(at), [folder.name]):
         raise HarnessError("the index cannot be written", f"delete {runs_dir(at) / '.index.sqlite'}", code=3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -54,14 +55,14 @@ def _asked(folder: Path, now: bool) -> bool:
 
 
 def _end(at: Place, folder: Path, now: bool) -> None:
-    from harness.cli.guarding import state_folder
     from harness.events.clock import Clock
     from harness.executor import Cancel
     from harness.loop.run import World
+    from harness.policy.files import state_folder
     from harness.runs.index import update
     from harness.runs.stopping import end_here
 
-    world = World(IO(), Clock(), Cancel(), runs_dir=runs_dir(at), seals=state_folder() / "logs")
+    world = World(IO(), Clock(), Cancel(), runs_dir=runs_dir(at), seals=state_folder(os.environ) / "logs")
     world.allow_fs = tuple(at.config.value("runs.allow_fs"))
     end_here(world, at.project, folder, now)
     update(runs_dir(at), [folder.name])

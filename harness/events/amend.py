@@ -7,6 +7,7 @@ from typing import Any
 
 from harness.events.receipt import argv_of, file_receipt
 from harness.events.state import Operation, Spent, State
+from harness.events.words import hear_amended
 
 INPUTS = "inputs."
 """What the target of an amended input of the run itself begins with; others are STAGE.PARAM or PIPELINE/STAGE.PARAM."""
@@ -16,6 +17,8 @@ def amend(state: State, data: dict[str, Any], n: int) -> None:
     """The named change, nothing else; what stands on it is looked at anew."""
     if data.get("inbox"):
         state.inbox.add(data["inbox"])
+    if data["what"] == "input":
+        hear_amended(state, data)
     change = _CHANGES.get(data["what"])
     if change is not None:
         change(state, str(data.get("target", "")), data.get("value"), n)

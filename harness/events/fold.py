@@ -75,7 +75,7 @@ def _user_say(state: State, data: dict[str, Any], _: int) -> None:
         state.finishes = 0
     elif answered in state.open_ops and state.open_ops[answered].verb == "ask":
         op = state.open_ops[answered]
-        op.answer = data["text"]
+        op.answer, op.answered_by = data["text"], str(data.get("by", "user"))
         _close(state, op)
     else:
         state.replies.append(data["text"])

@@ -39,6 +39,9 @@ def file_receipt(state: State, op: Operation, data: dict[str, Any]) -> None:
     count_end(state, op, name)
     if name == "UNKNOWN_OUTCOME":
         state.barred.add(op.tool)
+    if receipt.ok and op.verb != "read":
+        for _, sha in receipt.artifacts:
+            state.written.setdefault(sha, op.n)
     if receipt.ok:
         state.succeeded.setdefault(op.tool, []).append(op.n)
     if name in TAKES_SLOT:
@@ -50,6 +53,12 @@ def file_receipt(state: State, op: Operation, data: dict[str, Any]) -> None:
     if key not in state.seen and not worker_failed:
         state.progress = True
     state.seen.add(key)
+
+
+def writer_of(state: State, op: Operation) -> Operation | None:
+    """The call that made the file which an operation read, told by the file's content."""
+    shas = [artifact["sha256"] for artifact in (op.result or {}).get("artifacts") or () if op.verb == "read"]
+    return next((state.ops[state.written[sha]] for sha in shas if sha in state.written), None)
 
 
 def _receipt(state: State, op: Operation, data: dict[str, Any]) -> Receipt:

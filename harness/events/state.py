@@ -81,6 +81,7 @@ class Operation:
     ended_at: float | None = None
     result: dict[str, Any] | None = None
     answer: Any = None
+    answered_by: str = "user"
     level: str = ""
     closed: bool = False
 
@@ -144,8 +145,10 @@ class State:
     that stays unknown, `happened` calls that were done in the lost part of a fork's source. `inherited` is what the
     lines used that a fork took over. `settings` are arguments that take the place of what a stage binds: STAGE.PARAM →
     text, or a list of texts. `since_resume` is the first operation that was decided since the newest resume or
-    amendment, `since_end` since the newest end or amendment. `said` are the user's own words, in order; `foreign` is
-    True once somebody else gave the run a goal or a message.
+    amendment, `since_end` since the newest end or amendment. `said` are the user's own words, `given` what an agent, a
+    file or a pipe said in their place; `foreign` is True once somebody else gave the run a goal, an input or a message.
+    `written` leads from the SHA-256 of a file to the call that first made it: its label and its words stay
+    with the content, wherever that is read.
     """
 
     status: str = "new"
@@ -191,6 +194,7 @@ class State:
     happened: dict[Slot, str] = field(default_factory=dict)
     boot: str = ""
     barred: set[str] = field(default_factory=set)
+    written: dict[str, int] = field(default_factory=dict)
     breakers: dict[str, Breaker] = field(default_factory=dict)
     noted: set[str] = field(default_factory=set)
     inputs: dict[str, Any] = field(default_factory=dict)
@@ -200,4 +204,5 @@ class State:
     last_kind: str = ""
     redacted: bool = False
     said: list[Any] = field(default_factory=list)
+    given: list[Any] = field(default_factory=list)
     foreign: bool = False

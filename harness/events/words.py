@@ -1,4 +1,4 @@
-"""Whose words a run has heard: the user's own are kept, that somebody else spoke is noted. Pure, like the fold."""
+"""Whose words a run has heard: the user's own, and what somebody else gave in their place. Pure, like the fold."""
 
 from __future__ import annotations
 
@@ -10,21 +10,40 @@ AGENT = "agent"
 """The model of a run that another agent drives: whoever speaks in it may be that agent."""
 
 
+def is_users(by: str) -> bool:
+    """Whether words are a person's own: `user`, `user:NAME`, or `channel:NAME` for a person whom the policy lists."""
+    return by.partition(":")[0] in ("user", "channel")
+
+
 def hear_start(state: State) -> None:
-    """The goal and the typed inputs are the user's words, unless a model or another agent wrote them."""
-    start = state.start
-    state.foreign = bool(start.get("parent")) or start.get("by", "user") != "user"
-    if start.get("parent") or state.model == AGENT:
+    """The goal and the typed inputs are the user's words; not what a file or an agent said, nor a model's at all."""
+    start, source = state.start, state.start.get("by", "user")
+    state.foreign = bool(start.get("parent") or start.get("foreign")) or source != "user"
+    if start.get("parent"):
         return
-    if not state.foreign:
-        state.said.append(start.get("goal", ""))
-    for value in state.inputs.values():
-        state.said += [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)]
+    theirs = state.given if state.model == AGENT else state.said
+    (state.given if source != "user" else theirs).append(start.get("goal", ""))
+    for name, value in state.inputs.items():
+        texts = value if isinstance(value, list) else [value]
+        heard = state.given if name in (*start.get("foreign", ()), *start.get("defaults", ())) else theirs
+        heard += [text for text in texts if isinstance(text, str)]
 
 
 def hear(state: State, data: dict[str, Any]) -> None:
     """A message, or the answer to a question."""
-    if data.get("by") == "user" and state.model != AGENT:
+    if _is_users(state, data):
         state.said.append(data["text"])
     else:
         state.foreign = True
+        state.given.append(data["text"])
+
+
+def hear_amended(state: State, data: dict[str, Any]) -> None:
+    """Another value of an argument, when a person typed it."""
+    if _is_users(state, data):
+        value = data.get("value")
+        state.said += [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)]
+
+
+def _is_users(state: State, data: dict[str, Any]) -> bool:
+    return state.model != AGENT and is_users(str(data.get("by", "")))

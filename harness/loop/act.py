@@ -22,6 +22,7 @@ from harness.loop.result import child_data, end_data
 from harness.loop.run import ChildEnd, Run
 from harness.policy.budget import share
 from harness.tools import Tool
+from harness.tools.notation import shown
 
 Conclude = Callable[[Run, Operation, Outcome], dict[str, Any]]
 """Makes the data of the `tool.end` of an attempt."""
@@ -156,7 +157,7 @@ class Crew:
             data |= {"child": op.child or child_name(run, op), "slice": self._slices[op.n]}
         elif tool is not None:
             self._prepare(op, tool, attempt)
-            given = variables(run, tool)
+            given = variables(run, op, tool)
             data |= {"env": given} if given else {}
         run.append("tool.start", data, op.n)
 
@@ -217,7 +218,7 @@ class Crew:
         run = self.run
         data = self._conclude(run, op, outcome) if op.role == "query" else end_data(run, op, outcome, left)
         run.append("tool.end", data, op.n)
-        moved = [str(change.path) for change in left.changes if change.what == "moved"]
+        moved = [shown(str(change.path)) for change in left.changes if change.what == "moved"]
         if moved:
             run.note("warning", f"while operation {op.n} ran, these changed and were left so: {' '.join(moved)}")
 

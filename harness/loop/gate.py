@@ -16,7 +16,8 @@ from harness.events.spending import without
 from harness.events.state import Operation
 from harness.graph.fresh import consumed, unmet
 from harness.loop import question
-from harness.loop.confine import grant_of, network_text
+from harness.loop.confine import grant_of, network_text, secret_names
+from harness.loop.known import file_pipeline
 from harness.loop.run import Run
 from harness.loop.scene import policy_of, scene_of
 from harness.policy.compose import MAX_CALLS, TOO_LARGE, compose, too_large
@@ -38,7 +39,8 @@ def judge(run: Run, op: Operation, call: dict[str, Any] | None = None) -> Decisi
     if op.verb == "verify":  # judging the answer is no call of the model's
         policy = replace(policy, budget={})
     decision = decide(request, policy, (), without(run.state, op))
-    digest = "" if request.effect == "read" else call_digest(run, op.n, request)
+    is_plain_read = request.effect == "read" and decision.verdict != "ask"
+    digest = "" if is_plain_read else call_digest(run, op.n, request)
     record(run, op.n, request, decision, call=call, digest=digest)
     return decision
 
@@ -109,13 +111,15 @@ def _is_unfit(request: Request) -> bool:
 def _tool_request(run: Run, op: Operation, tool: Tool, args: list[str]) -> tuple[Request, tuple[int, ...]]:
     listed = op.verb != "run" or tool.name in run.toolset.listed or tool.name == run.toolset.stand_in
     near = "" if listed else near_text(tool.name, run.toolset.available)
+    if op.verb == "stage" and tool.known:
+        file_pipeline(run)
     trust = run.world.trust.of(tool.path)
     request = replace(compose(tool, args, scene_of(run)), listed=listed, near=near, trust=trust)
     if _is_unfit(request):
         return request, ()
     request = _confined(run, tool, request)
-    if op.verb == "verify":
-        return request, ()
+    if op.verb == "verify":  # its words are the skill's own
+        return replace(request, grounding=()), ()
     return _graphed(run, op, request)
 
 
@@ -127,7 +131,7 @@ def _confined(run: Run, tool: Tool, request: Request) -> Request:
     secret = guard.released(tool)
     choice, auth = guard.level(tool, request.effect), secret.problems
     env = tuple(passed(tool, guard.settings, guard.environ).variables)
-    request = replace(request, env=env, secrets=tuple(sorted(secret.values)))
+    request = replace(request, env=env, secrets=tuple(sorted(secret.values)), ungranted=secret.ungranted)
     try:
         request = replace(request, hosts=grant_of(run, tool, request.argv).hosts())
     except HarnessError as error:
@@ -180,7 +184,7 @@ def call_digest(run: Run, n: int, request: Request) -> str:
     parts = {
         "run": run.name, "op": n, "tool": str(tool.path) if tool else request.tool,
         "file": run.tool_digest(tool) if tool else "", "argv": list(request.argv), "cwd": str(run.project),
-        "effect": request.effect, "level": request.level,
+        "effect": request.effect, "level": request.level, "secrets": sorted({*request.secrets, *request.ungranted}),
     }  # fmt: skip
     return hashlib.sha256(to_json(parts).encode()).hexdigest()
 
@@ -236,6 +240,6 @@ def shown(run: Run, op: Operation, position: Mapping[str, int]) -> dict[str, Any
         "run": run.name, "op": op.n, "skill": run.state.start.get("skill", ""), "tool": op.tool, "effect": op.effect,
         "path": str(tool.path) if tool else op.tool, "argv": list(op.argv or ()), "cwd": str(Path(run.project)),
         "digest": op.digest or "", "level": op.level or "none", "reasons": list(op.reasons), "turn": op.turn,
-        "network": network_text(run, op, tool) if tool else "",
+        "network": network_text(run, op, tool) if tool else "", "secrets": secret_names(run, tool) if tool else [],
         **position,
     }  # fmt: skip

@@ -17,6 +17,7 @@ from harness.loop.gate import repeat_of
 from harness.loop.run import ChildEnd, Run
 from harness.sandbox.protect import Change
 from harness.tools import Tool
+from harness.tools.notation import shown as quoted
 from harness.tools.outcome import error_class, read_result
 
 ASKS = 10
@@ -72,7 +73,7 @@ def _undone_text(run: Run, undone: Sequence[Change]) -> str:
 
 
 def _shown(run: Run, path: Path) -> str:
-    return str(path.relative_to(run.project)) if path.is_relative_to(run.project) else str(path)
+    return quoted(str(path.relative_to(run.project)) if path.is_relative_to(run.project) else str(path))
 
 
 def exit_of(outcome: Outcome) -> int | None:
@@ -111,10 +112,10 @@ def _artifacts(run: Run, op: Operation, tool: Tool, outcome: Outcome) -> tuple[l
     found = []
     for path in [*produced(run, op, tool), *read_result(outcome.out).artifacts]:
         if not _inside(run.project / path, (run.project, work)):
-            return [], f"artifact {path} lies outside the workspace"
+            return [], f"artifact {quoted(path)} lies outside the workspace"
         sha = run.file_digest(path)
         if sha is None:
-            return [], f"{path} is not there, though {tool.name} says it made it"
+            return [], f"{quoted(path)} is not there, though {tool.name} says it made it"
         found.append({"path": path, "sha256": sha})
     return found, ""
 

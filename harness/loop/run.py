@@ -26,6 +26,7 @@ from harness.loop.guard import Guard
 from harness.loop.toolset import Toolset, values_of
 from harness.models import Model
 from harness.policy import Rule
+from harness.policy.grounding import Known, Source
 from harness.policy.vouching import Trust
 from harness.prompt import Transcript
 from harness.secrets.masker import Masker
@@ -127,6 +128,8 @@ class Run:
     """One open run: its journal, the state that follows from it, and what it may call.
 
     `flags` are the rules that the person's flags stand for; `words_above` gives the user's words of the run above.
+    `known` is what its values may be taken from, as far as it is `filed`; `known_above` tells where the run above has a
+    value from that it passed on.
     """
 
     def __init__(
@@ -144,6 +147,8 @@ class Run:
         self.barred_above: Callable[[str], bool] = lambda tool: False
         self.happened_above: Callable[[Slot], str | None] = lambda slot: None
         self.words_above: Callable[[], tuple[str, ...]] = tuple
+        self.known, self.filed = Known(), dict[str, int]()
+        self.known_above: Callable[[str], tuple[Source, ...]] = lambda value: ()
         self.stage_needs: Callable[[Operation], tuple[int, ...]] = lambda op: ()
         self.masker = world.guard.masker if world.guard is not None else Masker()
         log.hide = self.masker.raw

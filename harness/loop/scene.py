@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from harness.loop.confine import family
+from harness.loop.known import look_up
 from harness.loop.run import Run
 from harness.policy import Policy
 from harness.policy.budget import places
@@ -43,8 +44,9 @@ def is_tainted(run: Run) -> bool:
 def scene_of(run: Run) -> Scene:
     """The scene of the next call."""
     return Scene(
-        run.project, partial(area_of, run), partial(users_words, run), settings_of(run), policy_of(run),
-        skill=str(run.state.start.get("skill", "")), tainted=is_tainted(run), attended=run.world.ask is not None,
+        run.project, partial(area_of, run), partial(users_words, run), partial(look_up, run), settings_of(run),
+        policy_of(run), skill=str(run.state.start.get("skill", "")), tainted=is_tainted(run),
+        attended=run.world.ask is not None,
     )  # fmt: skip
 
 

@@ -150,22 +150,24 @@ def _proposed(run: Run) -> str:
 
 
 def _denied(run: Run, verdict: dict[str, Any]) -> bool:
-    """Whether a required tool that is missing was refused by a person, or all calls of it by a rule.
-
-    Where a stage of a pipeline of this run was to call it, what was refused there counts.
-    """
+    """Whether a required tool that is missing was refused by a person, in a pipeline, or all calls of it by a rule."""
     absent = {m["name"] for m in verdict.get("missing") or ()}
+    refused = _barred_by_rules(run) | {slot[0] for slot in run.state.denied}
+    return bool(absent & refused) or any(absent & _refused_in(run, op) for op in run.state.ops.values())
+
+
+def _barred_by_rules(run: Run) -> set[str]:
+    """The tools that a rule denies whatever the call."""
     skill = run.state.start.get("skill", "")
     barring = [
         rule for rule in policy_of(run).rules
         if rule.verdict == "deny" and not rule.where and not rule.effects and (not rule.skills or skill in rule.skills)
     ]  # fmt: skip
-    refused = {*(name for rule in barring for name in rule.tools), *(slot[0] for slot in run.state.denied)}
-    return bool(absent & refused) or any(absent & _refused_in(run, op) for op in run.state.ops.values())
+    return {name for rule in barring for name in rule.tools}
 
 
 def _refused_in(run: Run, op: Operation) -> set[str]:
-    """The tools that were refused to the stages of a pipeline."""
+    """The tools that a person refused to the stages of a pipeline."""
     if op.child is None or (op.result or {}).get("stop") != "denied":
         return set()
     child = run.world.child_receipts(run.folder.parent / op.child)

@@ -12,7 +12,7 @@ _WORDS = "Reply with the one word: ok"
 _CHATML = f"<|im_start|>user\n{_WORDS}<|im_end|>\n<|im_start|>assistant\n"
 
 SMALLEST = Prompt(
-    ("", ""), (Said((_WORDS,)),), (), verbs=False, max_tokens=16,
+    ("Be brief.", ""), (Said((_WORDS,)),), (), verbs=False, max_tokens=16,
     brief=Brief(_CHATML, (Choice("ok", (), lambda given: ()),), None, 1),
 )  # fmt: skip
 

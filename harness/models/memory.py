@@ -12,6 +12,7 @@ from typing import Any
 
 from harness.events.io import IO
 from harness.models.chat import MODES, Mode
+from harness.policy.files import state_folder
 
 DAYS_S = 7 * 86_400
 
@@ -26,8 +27,7 @@ class Form:
 
 def memory_file(env: Mapping[str, str]) -> Path:
     """Where forms are remembered."""
-    home = Path(env.get("HOME") or Path.home())
-    return Path(env.get("XDG_STATE_HOME") or home / ".local" / "state") / "harness" / "models.json"
+    return state_folder(env) / "models.json"
 
 
 def recall(file: Path, base: str, model: str) -> Form | None:

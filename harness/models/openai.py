@@ -110,6 +110,8 @@ class OpenAI:
     def _learned(self, reply: Reply, form: Form, prompt: Prompt) -> Reply:
         """Keep the form that worked; one in which calls come as text, twice in a row, is not it."""
         self._measured()  # a model that was loaded only for this request says now what it reads
+        if not prompt.verbs:  # nothing was asked for that a server could take in one form only
+            return reply
         if reply.calls_from and was_spoken_before(prompt):
             form = replace(form, mode="json")
         if form != self._form or not self._proven:

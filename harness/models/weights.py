@@ -18,6 +18,7 @@ from harness.documents import YamlError, read_yaml
 from harness.errors import HarnessError, near_text
 from harness.events.io import IO
 from harness.models.fields import Fields
+from harness.policy.files import state_folder
 
 LIBRARY, INSTALL = "xllamacpp", "pip install 'harness[local]'"
 """What runs weights, and how it is had."""
@@ -44,9 +45,8 @@ class Weights:
 
 
 def store() -> Path:
-    """The folder that holds a folder for each name; a relative state folder is ignored."""
-    home, told = Path(os.environ.get("HOME") or Path.home()), Path(os.environ.get("XDG_STATE_HOME") or "")
-    return (told if told.is_absolute() else home / ".local" / "state") / "harness" / "models"
+    """The folder that holds a folder for each name."""
+    return state_folder(os.environ) / "models"
 
 
 def has_library() -> bool:

@@ -14,10 +14,11 @@ from pathlib import Path
 from harness.policy import Operator, Policy
 from harness.policy.destinations import named
 from harness.policy.effects import effect_of
+from harness.policy.grounding import Near, Source
 from harness.policy.hosts import is_argument
 from harness.policy.names import folded
 from harness.policy.paths import Area, Mode, check, has_variable, is_path_like
-from harness.policy.request import CheckedPath, Destination, Request, Typed
+from harness.policy.request import CheckedPath, Destination, Grounding, Request, Typed
 from harness.policy.settings import Settings
 from harness.tools import Parameter, Tool, Value
 from harness.tools.arguments import FREE, canonical, faults, parse
@@ -27,6 +28,8 @@ from harness.tools.notation import expected, shown
 
 MAX_CALLS, MAX_ARGS, MAX_ARGV_BYTES, MAX_DEPTH = 64, 256, 128 * 1024, 32
 TOO_LARGE = "too large"
+Knows = Callable[[str], tuple[tuple[Source, ...], Near]]
+"""The sources of a value; where it has none, known values near it with theirs."""
 _PATHS = ("PATH", "FILE", "DIR")
 _NUMBERS = ("INT", "NUM", "AMOUNT")
 
@@ -35,13 +38,15 @@ _NUMBERS = ("INT", "NUM", "AMOUNT")
 class Scene:
     """What is true around a call: where paths may lead, what the user said, and whose policy holds.
 
-    `area` and `words`, the user's own texts, are looked up only for a call that needs them. `tainted`: untrusted text
+    `area`, `words`, the user's own texts, and `known`, the sources of a value and the known ones near it, are looked up
+    only for a call that needs them. `tainted`: untrusted text
     is in the run. `attended`: somebody can be asked.
     """
 
     workspace: Path
     area: Callable[[Tool], Area]
     words: Callable[[], tuple[str, ...]] = tuple
+    known: Knows | None = None
     settings: Settings = field(default_factory=Settings)
     policy: Policy = field(default_factory=Policy)
     skill: str = ""
@@ -98,7 +103,7 @@ def compose(tool: Tool, args: Sequence[str], scene: Scene) -> Request:
     return replace(
         request, argv=canonical(tool, values), values=as_texts(tool, values), typed=typed, amounts=amounts,
         paths=_paths(tool, typed, scene), dests=tuple(_destinations(tool, typed, scene)),
-        sources=_sources(tool, typed, scene),
+        sources=_sources(tool, typed, scene), traced=scene.known is not None, grounding=_grounding(tool, typed, scene),
     )  # fmt: skip
 
 
@@ -168,12 +173,38 @@ def _destinations(tool: Tool, typed: Mapping[str, Typed], scene: Scene) -> Itera
 
 
 def _sources(tool: Tool, typed: Mapping[str, Typed], scene: Scene) -> dict[str, tuple[frozenset[str], ...]]:
-    """Where the values are from that a rule asks about: here only whether the user named them."""
-    user, nobody = frozenset({"user"}), frozenset[str]()
+    """Where the values are from that a rule asks about."""
     return {
-        option: tuple(user if named(text, scene.words()) else nobody for text in typed[option].texts)
+        option: tuple(_kinds(text, scene) for text in typed[option].texts)
         for option in _asked(tool, scene.policy, "from") if option in typed
     }  # fmt: skip
+
+
+def _kinds(text: str, scene: Scene) -> frozenset[str]:
+    """The user is a source only of what stands whole in the user's words."""
+    kinds = {source.kind for source in scene.known(text)[0]} - {"user"} if scene.known is not None else set[str]()
+    return frozenset(kinds | ({"user"} if named(text, scene.words()) else set()))
+
+
+def _grounding(tool: Tool, typed: Mapping[str, Typed], scene: Scene) -> tuple[Grounding, ...]:
+    """The values that must be known; one that the header itself gives is."""
+    if scene.known is None:
+        return ()
+    own = {spelled(one): one.default for one in tool.parameters if one.name in tool.known}
+    return tuple(
+        _ground(option, text, scene.known)
+        for option in own if option in typed
+        for text in typed[option].texts if text != own[option]
+    )  # fmt: skip
+
+
+def _ground(option: str, text: str, known: Knows) -> Grounding:
+    sources, near = known(text)
+    return Grounding(option, text, tuple(source.label for source in sources), tuple(map(_told, near)))
+
+
+def _told(near: tuple[str, Source]) -> str:
+    return f"{near[0]} from {near[1].label}"
 
 
 def _asked(tool: Tool, policy: Policy, operator: Operator) -> set[str]:

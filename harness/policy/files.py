@@ -23,9 +23,9 @@ def config_folder(env: Mapping[str, str]) -> Path:
 
 
 def state_folder(env: Mapping[str, str]) -> Path:
-    """What is kept outside of projects, `~/.local/state/harness`, whether it is there or not."""
+    """What is kept of runs and models outside their projects; a relative one is to be ignored."""
     home, told = Path(env.get("HOME") or Path.home()), Path(env.get("XDG_STATE_HOME") or "")
-    return (told if told.is_absolute() else home / ".local" / "state") / "harness"  # a relative one is to be ignored
+    return (told if told.is_absolute() else home / ".local" / "state") / "harness"
 
 
 def steps(path: Path) -> Iterator[Path]:

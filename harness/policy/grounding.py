@@ -18,6 +18,8 @@ MAX_TEXT = 8 * 1024 * 1024
 """Characters of one text that count."""
 MAX_NEAR, MAX_LOOKED_AT = 5, 20_000
 _SAID = "\0"
+GIVEN = ("user", "input")
+"""Kinds of sources that no call of the run brought about."""
 _TOKEN = re.compile(r"[^\W_]+")
 _WORD = re.compile(r"""[^\s"'`,;()\[\]{}<>=|\0]+""")
 
@@ -28,6 +30,10 @@ class Source:
 
     kind: str
     label: str
+
+
+Near = tuple[tuple[str, Source], ...]
+"""Known values that look like another one, nearest first, each with a source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +50,14 @@ class Known:
     """What a run knows. A look-up costs the same however much there is: words and pairs of words lead to the texts.
 
     `_holders` are, by kind of source, the texts that hold a key and whose call did not say it; a pair that it did say
-    stands under another key, since a longer value may be built on it.
+    stands under another key, since a longer value may be built on it. `_written` are words that went into the world,
+    with the number of texts before them: what is found after that may be their echo.
     """
 
     _texts: list[_Text] = field(default_factory=list)
     _holders: dict[str, dict[str, list[int]]] = field(default_factory=dict)
+    _written: list[tuple[int, str]] = field(default_factory=list)
+    _writers: dict[str, list[int]] = field(default_factory=dict)
 
     def file(self, source: Source, text: str, said: Sequence[str] = ()) -> None:
         """Take in a text. `said` are the words of the call that brought it: an echo makes nothing known."""
@@ -59,22 +68,37 @@ class Known:
             holders.setdefault(_SAID + key if key in echoed else key, []).append(len(self._texts))
         self._texts.append(filed)
 
+    def wrote(self, said: Sequence[str]) -> None:
+        """A call with these words may have changed something: from here on no text makes them known."""
+        words = "\0".join(map(normal, said)).casefold()
+        for key in _keys(words):
+            self._writers.setdefault(key, []).append(len(self._written))
+        self._written.append((len(self._texts), words))
+
     def sources(self, value: str) -> tuple[Source, ...]:
         """The first source of a value of each kind; empty when it is not known."""
         sought = normal(value).casefold()
         if not _TOKEN.search(sought) or not all(map(is_seen, value)):
             return ()
-        found = (self._first(sought, holders) for holders in self._holders.values())
+        before = self._first_written(sought)
+        found = (self._first(sought, holders, before) for holders in self._holders.values())
         return tuple(source for source in found if source)
 
-    def _first(self, sought: str, holders: Mapping[str, list[int]]) -> Source | None:
+    def _first_written(self, sought: str) -> int:
+        """How many texts were filed before a call wrote the value; all of them where none did."""
+        writers = (self._written[at] for at in _candidates(sought, self._writers))
+        return next((before for before, words in writers if occurs(sought, words)), len(self._texts))
+
+    def _first(self, sought: str, holders: Mapping[str, list[int]], before: int) -> Source | None:
         for at in _candidates(sought, holders):
             text = self._texts[at]
+            if at >= before and text.source.kind not in GIVEN:
+                return None
             if occurs(sought, text.text.casefold()) and not occurs(sought, text.said):
                 return text.source
         return None
 
-    def near(self, value: str) -> tuple[tuple[str, Source], ...]:
+    def near(self, value: str) -> Near:
         """Up to five known values that look like this one, nearest first, with their source: newest texts first."""
         import difflib  # only needed once something was refused
 

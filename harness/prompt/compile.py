@@ -14,6 +14,7 @@ from typing import Any
 
 from harness.events.state import Operation, State
 from harness.models import Part
+from harness.prompt import labels
 from harness.prompt import observation as seen
 from harness.prompt.opening import Named, flat, opening, parts
 from harness.prompt.receipts import receipt_lines, spans
@@ -39,14 +40,23 @@ class Past:
 
 
 @dataclass(frozen=True, slots=True)
+class Spoken:
+    """Words that came into a run: as an event holds them, the `ask` they answer or 0, and whose they are."""
+
+    text: Any
+    op: int
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
 class Story:
     """What of a run its state does not keep.
 
-    `said` are the person's words in order, each with the `ask` it answers or 0; `verify` is the last judgement of an
-    answer; `words` are the model's own, of the newest turns; `notes` were not told yet.
+    `said` are the person's words in order; `verify` is the last judgement of an answer; `words` are the model's own, of
+    the newest turns; `notes` were not told yet.
     """
 
-    said: tuple[tuple[Any, int], ...] = ()
+    said: tuple[Spoken, ...] = ()
     verify: Mapping[str, Any] | None = None
     past: tuple[Past, ...] = ()
     words: Mapping[int, str] = field(default_factory=dict)
@@ -153,10 +163,10 @@ def _now(view: View) -> Frame:
 def _words(view: View) -> tuple[str, ...]:
     """The person's words, the newest last: what they correct stands before them."""
     mark, found = view.frame.mark, []
-    for value, op in view.story.said:
-        if op:
-            found.append(marked(f"the person's answer to op {op}:", mark))
-        found.append(task_block(seen.neutral(said(value, view.blob), mark), mark))
+    for spoken in view.story.said:
+        if spoken.op:
+            found.append(marked(f"the person's answer to op {spoken.op}:", mark))
+        found.append(task_block(seen.neutral(said(spoken.text, view.blob), mark), mark, spoken.by))
     return tuple(found)
 
 
@@ -175,7 +185,7 @@ def _items(view: View) -> Iterator[Item]:
             yield Item(n, "result", _observed(view, n, seen.RESULT_LIMIT))
     for past in recent:
         if words := view.story.words.get(past.turn):
-            yield Item(0, "words", (_own(past.turn, words, view.frame.mark),), past.turn)
+            yield Item(0, "words", (_own(past.turn, words, view.frame),), past.turn)
 
 
 def _turn(view: View, ops: Sequence[int]) -> Iterator[Item]:
@@ -196,9 +206,9 @@ def _observed(view: View, n: int, limit: int) -> tuple[str, ...]:
     return observed(view.state.ops[n], view.state, view.frame, view.blob, limit)
 
 
-def _own(turn: int, words: str, mark: str) -> str:
-    body = seen.cut(seen.neutral(words, mark), seen.RESULT_LIMIT, f"turn:{turn}")
-    return seen.frame({"source": f"model#turn {turn}", "class": "unverified"}, body, mark)
+def _own(turn: int, words: str, frame: Frame) -> str:
+    body = seen.cut(seen.neutral(words, frame.mark), seen.RESULT_LIMIT, f"turn:{turn}")
+    return seen.frame(labels.of_words(turn, words, frame), body, frame.mark)
 
 
 def _told(kept: Sequence[Item]) -> list[str]:

@@ -23,7 +23,11 @@ _CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0000-\U000e007f]"
 )
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_TAG = re.compile(r"<(?=\s*/?\s*(?:data|task)\b)", re.IGNORECASE)
+_TAG = re.compile(r"<(?=\s*/?\s*(?:data|task|project)\b)", re.IGNORECASE)
+# What chat templates mark a speaker's turn with: a server that reads them in a text would give it another voice.
+_ROLE = re.compile(
+    r"<(?=[|｜][^\s|｜<>]{1,40}[|｜]>|/?(?:start|end)_of_turn>|/?s>|<\s*/?SYS>>)|\[(?=/?INST\])", re.IGNORECASE
+)
 
 
 def clean(text: str) -> str:
@@ -35,9 +39,14 @@ def clean(text: str) -> str:
 
 
 def neutral(text: str, mark: str) -> str:
-    """Cleaned text that holds neither the run's mark nor anything that reads like a frame."""
-    text = _TAG.sub("&lt;", clean(text))
+    """Cleaned text that holds neither the run's mark nor anything that reads like a frame or a speaker's turn."""
+    text = _TAG.sub("&lt;", _ROLE.sub(lambda found: "&lt;" if found[0] == "<" else "&#91;", clean(text)))
     return re.sub(re.escape(mark), "[mark]", text, flags=re.IGNORECASE) if mark else text
+
+
+def line(text: str, mark: str) -> str:
+    """Neutral text on one line: nothing in it begins a line of its own."""
+    return " ".join(neutral(text, mark).splitlines())
 
 
 def attribute(text: str, mark: str) -> str:

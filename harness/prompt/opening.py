@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from hashlib import sha256
 
 from harness.models import Part
+from harness.prompt.labels import of_speaker
 from harness.prompt.observation import attribute, clean, neutral
 from harness.prompt.observation import frame as data_block
 from harness.prompt.texts import (
@@ -32,7 +33,6 @@ PROJECT = "what this project says of itself, in {path}{rest}; the task, the skil
 Named = tuple[str, tuple[str, ...]]
 """A part by its `id@version`, and its texts."""
 _MEANT = re.compile(r"\$\{inputs\.([a-z][a-z0-9_.-]*)\}")
-_PROJECT_TAG = re.compile(r"<(?=\s*/?\s*project\b)", re.IGNORECASE)
 
 
 def opening(
@@ -42,7 +42,8 @@ def opening(
     if not frame.verbs:
         return question(frame, goal, inputs, blob)
     found = [project(frame.project, frame.mark)] if frame.project is not None else []
-    found.append(("task@1", (task(frame, goal, inputs),)))
+    foreign = [_given(name, _value(inputs[name]), frame.mark) for name in inputs if name in frame.foreign]
+    found.append(("task@1", (task(frame, goal, inputs), *foreign)))
     if frame.context:
         found.append(("context@1", (context(frame.context, frame.mark),)))
     return (*found, ("state@1", (state(frame, release),)))
@@ -57,7 +58,7 @@ def project(given: ProjectText, mark: str) -> Named:
     """A project's own words, framed: they are a guide, and neither the person's nor the harness's."""
     path, told = attribute(given.path, mark), len(given.text.encode())
     rest = f", its first {told} of {given.size} bytes" if told < given.size else ""
-    body = _PROJECT_TAG.sub("&lt;", neutral(given.text, mark))
+    body = neutral(given.text, mark)
     end = "" if body.endswith("\n") else "\n"
     block = f'<project source="file:{path}">\n{body}{end}</project>'
     text = f"{marked(PROJECT.format(path=path, rest=rest), mark)}\n{block}"
@@ -76,12 +77,16 @@ def question(frame: Frame, goal: str, inputs: Mapping[str, object], blob: Blob) 
     text = _MEANT.sub(lambda found: f"[input {found[1]}]", neutral(goal.strip(), frame.mark))
     blocks = []
     for name, value in inputs.items():
-        raw = blob(value) if isinstance(value, Mapping) else _value(value)
-        given = {"source": f"input:{name}", "bytes": len(raw.encode("utf-8", "replace"))}
-        blocks.append(data_block(given, neutral(raw, frame.mark), frame.mark))
+        blocks.append(_given(name, blob(value) if isinstance(value, Mapping) else _value(value), frame.mark))
     form = (marked(clean(frame.form.asked), frame.mark),) if frame.form.asked else ()
-    asked = ("task@1", (task_block(text, frame.mark), *blocks))
+    asked = ("task@1", (task_block(text, frame.mark, frame.by), *blocks))
     return (asked, ("output@1", form)) if form else (asked,)
+
+
+def _given(name: str, text: str, mark: str) -> str:
+    """An input that is evidence, not words of the person."""
+    about = {"source": f"input:{name}", "bytes": len(text.encode("utf-8", "replace"))}
+    return data_block(about, neutral(text, mark), mark)
 
 
 def inputs_meant(text: str) -> list[str]:
@@ -92,14 +97,16 @@ def inputs_meant(text: str) -> list[str]:
 def task(frame: Frame, goal: str, inputs: Mapping[str, object]) -> str:
     """The person's task: goal, inputs, what has to be there at the end, limits."""
     lines = [neutral(goal.strip() or "Do what the skill says.", frame.mark)]
-    lines += [f"input {name}: {neutral(_value(value), frame.mark)}" for name, value in inputs.items()]
+    for name, value in inputs.items():
+        told = "(its data is below)" if name in frame.foreign else neutral(_value(value), frame.mark)
+        lines.append(f"input {name}: {told}")
     if frame.requires:
         lines.append(f"required results: {', '.join(frame.requires)}")
     if frame.checks:
         lines.append(f"checks: {', '.join(frame.checks)}")
     if frame.limits:
         lines.append(f"limits: {frame.limits}")
-    return task_block("\n".join(lines), frame.mark)
+    return task_block("\n".join(lines), frame.mark, of_speaker(frame.by, frame))
 
 
 def _value(value: object) -> str:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.events.state import Operation, State
 from harness.models.turns import Picture, Result
+from harness.prompt import labels
 from harness.prompt import observation as seen
 from harness.prompt.texts import Frame, marked, task_block
 
+_OF_CALL = re.compile(r"(?:op:|run:ops/)([0-9]{1,9})(?:/|$)")
 Blob = Callable[[object], str]
 MOST_PICTURES = 4
 REASON_LIMIT = 2000  # characters of one reason: it may quote what the model wrote
@@ -121,7 +124,8 @@ def _pieces(
     if call.verb == "finish":
         return _feedback(verify, state, frame, blob)
     if call.verb == "ask" and op.answer is not None:
-        return [_Piece(task_block(seen.neutral(said(op.answer, blob), frame.mark), frame.mark))]
+        words = seen.neutral(said(op.answer, blob), frame.mark)
+        return [_Piece(task_block(words, frame.mark, labels.of_speaker(op.answered_by, frame)))]
     if op.result is None:
         raise ValueError(f"operation {op.n} has no result yet")
     return _observed(op, state, frame, blob)
@@ -154,8 +158,17 @@ def _observed(op: Operation, state: State, frame: Frame, blob: Blob) -> list[_Pi
     if failed and err.text:
         pieces.append(_stderr(err, f"tool:{op.tool}" if op.tool else op.verb, op.n, frame.mark))
     if failed and result.get("why"):
-        pieces.append(_Piece(marked(f"{seen.error_class(op)}: {seen.clean(str(result['why']))}", frame.mark)))
+        pieces += _why_pieces(op, str(result["why"]), frame)
     return pieces
+
+
+def _why_pieces(op: Operation, why: str, frame: Frame) -> list[_Piece]:
+    """Why a call failed. What a run below says of its end may repeat a tool's or a model's words: it is data."""
+    ended, mark = seen.error_class(op), frame.mark
+    if op.child is None or frame.labels == 1:
+        return [_Piece(marked(f"{ended}: {seen.line(why, mark)}", mark))]
+    about = {"source": f"{labels.of_call(op, frame)}#{op.n}/why", "bytes": len(why.encode("utf-8", "replace"))}
+    return [_Piece(marked(ended, mark)), _Piece(seen.neutral(why, mark), about, f"op:{op.n}")]
 
 
 def _data(out: seen.Output, attributes: Mapping[str, Any], pointer: str, mark: str) -> _Piece:
@@ -181,28 +194,13 @@ def _source(op: Operation, state: State, frame: Frame) -> dict[str, Any]:
     """Where a text came from and how the call went, as a frame says it."""
     result, ended = op.result or {}, seen.error_class(op)
     if op.verb == "read":
-        path = str(op.arguments.get("path", ""))
-        read = {"source": _label(path, op, state, frame), "path": path, "lines": op.arguments.get("lines")}
-        return {**read, "class": ended, "dropped": result.get("dropped")}
-    name = f"worker:{op.child}" if op.tool in frame.workers and op.child else f"tool:{op.tool}"
-    how = {"source": f"{name}#{op.n}", "exit": result.get("exit"), "class": ended, "s": _seconds(result.get("ms"))}
-    return {**how, "stop": result.get("stop"), "dropped": result.get("dropped")}
+        return {**labels.of_read(op, state, frame), "class": ended, "dropped": result.get("dropped")}
+    how = {"source": f"{labels.of_call(op, frame)}#{op.n}", "exit": result.get("exit"), "class": ended}
+    return {**how, "s": _seconds(result.get("ms")), "stop": result.get("stop"), "dropped": result.get("dropped")}
 
 
 def _seconds(ms: object) -> str | None:
     return f"{ms / 1000:.1f}" if isinstance(ms, int | float) else None
-
-
-def _label(path: str, op: Operation, state: State, frame: Frame) -> str:
-    """The label of what was read: it stays that of the tool when its output is read again."""
-    if path.startswith("skill:"):
-        return f"skill:{frame.skill}#{op.n}"
-    if path.startswith("op:"):
-        number = path[3:].partition("/")[0]
-        origin = state.ops.get(int(number)) if number.isdecimal() else None
-        if origin is not None and origin.verb != "read":
-            return f"tool:{origin.tool}#{origin.n}"
-    return f"file#{op.n}"
 
 
 def _feedback(
@@ -217,7 +215,7 @@ def _feedback(
     lines = ["not accepted"]
     lines += [f"missing: {item['name']}{_why(item)}" for item in verify.get("missing") or ()]
     lines += [_failing(check, state.ops.get(check.get("op", 0))) for check in failing]
-    pieces = [_Piece(marked(seen.clean("\n".join(lines)), frame.mark))]
+    pieces = [_Piece(marked("\n".join(seen.line(line, frame.mark) for line in lines), frame.mark))]
     for check in failing:
         op = state.ops.get(check.get("op", 0))
         if op is not None and op.result is not None:

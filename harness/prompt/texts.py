@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from harness.events.words import is_users
 from harness.models import Offer
 from harness.prompt.form import ANY, Form
-from harness.prompt.observation import clean
+from harness.prompt.observation import attribute, clean, neutral
 
 POLICY = (
     "You work in a harness that runs tools for you. It decides what may run; you choose among what it offers. "
@@ -78,8 +79,10 @@ class Frame:
 
     `body` is the skill's text with its substitutions made, beginning at line `body_line` of `SKILL.md`; `files` are
     the skill's other files with their sizes in bytes; `limits` is said as it stands, as in `20 turns, 40 calls`.
-    `workers` names the entries of `catalogue` that are skills. Where a single reply is wanted there are no `verbs`: the
-    body is what the person gave for the system block, and `form` says what the reply must be.
+    `labels` is the version of the labels that the run keeps. `workers` names the entries of `catalogue` that are
+    skills. `by` says whose words the goal is; the inputs of `foreign` are nobody's words, since a file or a pipe
+    brought them. Where a single reply is wanted there are no `verbs`: the body is what the person gave for the system
+    block, and `form` says what the reply must be.
     """
 
     skill: str
@@ -93,6 +96,9 @@ class Frame:
     can_ask: bool
     body_line: int = 1
     workers: frozenset[str] = frozenset()
+    labels: int = 2
+    by: str = "user"
+    foreign: frozenset[str] = frozenset()
     verbs: bool = True
     form: Form = ANY
     max_tokens: int = 16_000
@@ -143,9 +149,10 @@ def limits_text(budget: Mapping[str, Any]) -> str:
     return ", ".join(found)
 
 
-def task_block(text: str, mark: str) -> str:
-    """A person's words, framed. The text must have been neutralised."""
-    return f'<task mark="{mark}">\n{text}\n</task>'
+def task_block(text: str, mark: str, by: str = "user") -> str:
+    """Words of the person, framed; of somebody else with their label. The text must have been neutralised."""
+    label = "" if is_users(by) else f' source="{attribute(by, mark)}"'
+    return f'<task mark="{mark}"{label}>\n{text}\n</task>'
 
 
 def state(frame: Frame, release: Release) -> str:
@@ -164,7 +171,7 @@ def state(frame: Frame, release: Release) -> str:
 def line(frame: Frame, name: str) -> str:
     """One callable tool or worker on one line: usage, two blanks, what it does."""
     offer = frame.catalogue.get(name) or Offer(name, name, "")
-    usage, about = (" ".join(clean(part).split()) for part in (offer.usage, offer.text))
+    usage, about = (" ".join(neutral(part, frame.mark).split()) for part in (offer.usage, offer.text))
     text = f"{usage}  {about}".rstrip()
     return text if len(text) <= LINE_LIMIT else text[: LINE_LIMIT - 1].rstrip() + "…"
 

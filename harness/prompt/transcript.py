@@ -16,7 +16,8 @@ from harness.events.state import Operation, State
 from harness.models import Ended, Offer, Part, Prompt, Replied, Results, Said, Turn
 from harness.models.body import Growing, turn_bytes, turn_pictures
 from harness.models.turns import Raw
-from harness.prompt.compile import RECENT, Compiled, Past, Story, View, compiled, own_words
+from harness.prompt.compile import RECENT, Compiled, Past, Spoken, Story, View, compiled, own_words
+from harness.prompt.labels import of_speaker
 from harness.prompt.observation import error_class, neutral, output
 from harness.prompt.opening import flat, opening, parts, system_parts
 from harness.prompt.results import Call, answers, said
@@ -53,7 +54,7 @@ class Transcript:
         self.earlier: list[Replied] = []
         self._opening: Compiled | None = None
         self._first_parts: tuple[Part, ...] = ()
-        self._said: list[tuple[Any, int]] = []
+        self._said: list[Spoken] = []
         self._judged: Mapping[str, Any] | None = None
         self._past: list[Past] = []
         self._own: deque[tuple[int, str]] = deque(maxlen=RECENT)
@@ -64,7 +65,7 @@ class Transcript:
         self._calls: tuple[Call, ...] = ()
         self._paused = False
         self._notes: list[str] = []
-        self._words: list[str] = []
+        self._words: list[tuple[str, str]] = []
         self._verify: Mapping[str, Any] | None = None
         self._replies = self._failed = 0
         self._ended: dict[str, int] = {}
@@ -187,9 +188,10 @@ class Transcript:
 
     def _say(self, data: Mapping[str, Any], state: State) -> None:
         asked = state.open_ops.get(data.get("answers") or 0)
-        self._said.append((data["text"], asked.n if asked is not None and asked.verb == "ask" else 0))
+        by = of_speaker(str(data.get("by", "user")), self.frame)
+        self._said.append(Spoken(data["text"], asked.n if asked is not None and asked.verb == "ask" else 0, by))
         if asked is None or asked.verb != "ask":  # the answer to an `ask` is the result of that call
-            self._words.append(said(data["text"], self.blob))
+            self._words.append((said(data["text"], self.blob), by))
 
     def _freeze(self, state: State) -> None:
         known = self._composed  # the same state gives the same turn: a request is journaled right after it is composed
@@ -245,7 +247,7 @@ class Transcript:
 
     def _blocks(self) -> tuple[str, ...]:
         mark = self.frame.mark
-        return tuple(task_block(neutral(words, mark), mark) for words in self._words)
+        return tuple(task_block(neutral(words, mark), mark, by) for words, by in self._words)
 
     def _closed(self, state: State) -> dict[str, int]:
         """Name → operation for the calls of the newest reply, by tool, or by verb where no tool runs."""

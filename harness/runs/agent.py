@@ -124,7 +124,7 @@ def plain(turn: Turn, mark: str) -> str:
     lines = "\n".join(blocks).split("\n")
     ours = f"[{mark}] "
     shown = [_CLASS.sub(r"\1 ", line.removeprefix(ours)) if line.startswith(ours) else line for line in lines]
-    return "\n".join(shown).replace(f'<task mark="{mark}">', "<task>")
+    return re.sub(f'<task mark="{mark}"(?: source="input")?>', "<task>", "\n".join(shown))
 
 
 def _typed(verb: str, said: Any) -> str:

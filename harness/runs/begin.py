@@ -30,6 +30,8 @@ from harness.runs.where import check_place
 from harness.skills import Resolved
 from harness.tools import Parameter
 
+LABELS = 2
+"""The version of the labels of texts that a run keeps from its beginning; 1 is told by no field."""
 LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
 PATIENCE, AGENT_PATIENCE = 1.0, 60.0
 """Seconds to try for a run's lock. The commands of an agent queue on it."""
@@ -39,11 +41,11 @@ PATIENCE, AGENT_PATIENCE = 1.0, 60.0
 class Order:
     """What a run is asked to do. `name` is the skill's or the pipeline's; `inputs` are checked values of `parameters`.
 
-    `source` is user for typed words, input for a text from a file or a pipe, model for a goal a model wrote.
-    `flags` are the person's words of `--allow` and `--deny`, `rules` what they stand for. `parent` links a child to
-    its parent: {"run", "op", "depth"}. `digests` pin the skill and its tools. `question` is what a run of one reply
-    keeps of its question; its inputs may be long. With `parameters` None the one input is the words of a tool's call,
-    `args`. `project` and `context` are what its model is given beside the task.
+    `source` is user for typed words, input for a text from a file or a pipe, model for a goal a model wrote; `foreign`
+    are inputs that a file or a pipe brought. `flags` are the person's words of `--allow` and `--deny`, `rules` what
+    they stand for. `parent` links a child to its parent: {"run", "op", "depth"}. `digests` pin the skill and its tools.
+    `question` is what a run of one reply keeps of its question; its inputs may be long. With `parameters` None the one
+    input is the words of a tool's call, `args`. `project` and `context` are what its model is given beside the task.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Order:
     path: str = ""
     parameters: tuple[Parameter, ...] | None = ()
     question: Mapping[str, Any] | None = None
+    foreign: tuple[str, ...] = ()
     project: Mapping[str, Any] | None = None
     context: Sequence[Mapping[str, Any]] = ()
 
@@ -138,6 +141,10 @@ def _start_data(run: Run, order: Order) -> dict[str, Any]:
         data["question"] = {k: run.log.fit(v) if k == "system" else v for k, v in order.question.items()}
     if order.source != "user":
         data["by"] = order.source
+    if order.foreign:
+        data["foreign"] = list(order.foreign)
+    if defaults := _defaults(order):
+        data["defaults"] = defaults
     if order.flags:
         data["flags"] = dict(order.flags)
     if order.parent is not None:
@@ -149,7 +156,7 @@ def _start_data(run: Run, order: Order) -> dict[str, Any]:
         data["context"] = [dict(file) for file in order.context]
     ref = order.model
     model = _model_data(ref) if ref is not None else {"ref": "", "source": ""}
-    data["model"] = model | {"mark": letters(6)}
+    data["model"] = model | {"mark": letters(6), "labels": LABELS}
     data["git"] = git_state(run.project)
     facts = machine()
     data |= {"harness": __version__, "host": facts["host"], "boot": facts["boot"], "pid": facts["pid"]}
@@ -158,6 +165,12 @@ def _start_data(run: Run, order: Order) -> dict[str, Any]:
     if order.path:
         data["path"] = order.path
     return data
+
+
+def _defaults(order: Order) -> list[str]:
+    """The inputs whose value is the author's, not the person's."""
+    given = ((one, order.inputs.get(one.name)) for one in order.parameters or ())
+    return sorted(one.name for one, value in given if value is not None and str(value) == one.default)
 
 
 def _inputs(run: Run, order: Order) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from harness.events.state import Operation, State
 from harness.loop.ending import close, spent_of
 from harness.loop.gate import is_question
 from harness.loop.inbox import has_word
+from harness.loop.known import passed_on
 from harness.loop.question import SKIPPED, from_words
 from harness.loop.run import ChildEnd, Run, Stop, World
 from harness.loop.scene import users_words
@@ -178,6 +179,8 @@ class Family:
             run = reopen(self.world, parent.project, folder, kit, order.rules, "parent", changes)
         run.begin_child, run.barred_above, run.happened_above = self.begin, parent.is_barred, parent.happened
         run.words_above = partial(users_words, parent)
+        words = parent.state.ops[(order.parent or {})["op"]].argv or ()
+        run.known_above = partial(passed_on, parent, words)
         return run
 
 

@@ -18,9 +18,9 @@ class Options:
     """What a person's flags say of one run.
 
     `model` is (string, which flag or variable said it) or None; `wishes` are what the settings say of models. `source`
-    says whose the goal or message is: `user` for typed words, `input` for a text from a file or a pipe. `now` resumes
-    before a run's time, `moved` one whose folder came from another host. `sets` are STAGE.PARAM=VALUE, `context` files
-    that the model is pointed to. `by` is user, or agent for its commands.
+    says whose the goal or message is: `user` for typed words, `input` for a text from a file or a pipe, as the inputs
+    that `foreign` names are. `now` resumes before a run's time, `moved` one whose folder came from another host. `sets`
+    are STAGE.PARAM=VALUE, `context` files that the model is pointed to. `by` is user, or agent for its commands.
     """
 
     model: tuple[str, str] | None = None
@@ -29,6 +29,7 @@ class Options:
     deny: tuple[str, ...] = ()
     accept_changes: bool = False
     source: str = "user"
+    foreign: tuple[str, ...] = ()
     now: bool = False
     moved: bool = False
     sets: tuple[str, ...] = ()

@@ -78,7 +78,8 @@ def start_skill(
     refuse_unpriced(ref, budget.get("usd"))
     model = open_for(catalog, ref, skill, goal, values, opening(Path.cwd(), skill, world, options))
     order = Order(
-        skill.name, goal, values, budget, rules, ref, source=options.source, flags=options.kept(),
+        skill.name, goal, values, budget, rules, ref, source=options.source, foreign=options.foreign,
+        flags=options.kept(),
         digests=pins(tool_pins(kit.tools), resolved), path=str(skill.file), parameters=tuple(skill.inputs),
         project=guide(world, catalog.project, skill), context=pointed_to(world, catalog.project, options.context),
     )  # fmt: skip

@@ -105,9 +105,9 @@ class Pieces:
 
     def _taken(self, upto: int) -> bytes:
         spans = merged(self._masker.spans(self._rest)) if upto > 0 else []
-        upto = min([upto, *(start for start, end, _ in spans if end > upto)])
         for _ in range(3):  # no letter is divided
             upto -= upto < len(self._rest) and upto > 0 and self._rest[upto] & 0xC0 == 0x80
+        upto = min([upto, *(start for start, end, _ in spans if end > upto)])  # and no secret
         if upto <= 0:
             return b""
         safe, self._rest = self._rest[:upto], self._rest[upto:]
