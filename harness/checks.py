@@ -20,6 +20,7 @@ from harness.executor.limits import wrapped
 from harness.executor.tree import prepare
 from harness.loop.verify import ACCEPTS, REJECTS
 from harness.policy.settings import Settings, limits_of
+from harness.policy.vouching import Trust
 from harness.sandbox import Cage, Level, names, probe
 from harness.sandbox.facts import facts
 from harness.sandbox.start import hooks
@@ -37,14 +38,14 @@ class Ground:
     """Where checks run what they run.
 
     `level` is the confinement; None where the machine gives none. `hidden` is what nothing may read. `tools_path` are
-    more directories for `PATH`. `trusted` says whether what belongs to the project may be started.
+    more directories for `PATH`. `trust` says which files a person lets act.
     """
 
     project: Path
     level: Level | None
     hidden: tuple[Path, ...] = ()
     tools_path: tuple[str, ...] = ()
-    trusted: bool = True
+    trust: Trust = field(default_factory=Trust)
     io: IO = field(default_factory=IO)
 
 
@@ -79,7 +80,9 @@ class _End:
     how: str
 
 
-def ground_of(project: Path, hidden: Sequence[Path] = (), tools_path: Sequence[str] = ()) -> Ground:
+def ground_of(
+    project: Path, hidden: Sequence[Path] = (), tools_path: Sequence[str] = (), trust: Trust | None = None
+) -> Ground:
     """The ground at a project, with the best confinement that this machine really gives: it is tried.
 
     `hidden` are folders that nothing may read, beside the project's own secret files.
@@ -88,8 +91,8 @@ def ground_of(project: Path, hidden: Sequence[Path] = (), tools_path: Sequence[s
     levels: tuple[Level, ...] = ("full", "landlock")
     with tempfile.TemporaryDirectory(prefix="harness-") as folder:
         level = next((one for one in levels if probe.test_machine(facts(), Path(folder), [one]).gives(one)), None)
-    secret = names.find(project.resolve(), ()).hide
-    return Ground(project, level, (*secret, *(path.resolve() for path in hidden)), tuple(tools_path))
+    hide = (*names.find(project.resolve(), ()).hide, *(path.resolve() for path in hidden))
+    return Ground(project, level, hide, tuple(tools_path), trust or Trust())
 
 
 def help_findings(ground: Ground, tool: Tool, named: bool = False) -> list[Finding]:
@@ -147,7 +150,7 @@ class _Judging:
         for words in skill.verify:
             tool = self.resolved.tools[words[0]]
             secret = next((variable.name for variable in tool.env if variable.required), None)
-            if _is_untrusted(self.ground, tool.path) or _is_untrusted(self.ground, skill.folder):
+            if "untrusted" in map(self.ground.trust.of, (tool.path, skill.file)):
                 return f"{tool.name} was not run: the project is not trusted", "harness trust"
             if self.ground.level is None:
                 return f"{tool.name} was not run: this machine confines nothing", "harness doctor"
@@ -270,7 +273,7 @@ def _cage(ground: Ground, call: _Call, top: Path) -> Cage:
 
 def _why_no_help(ground: Ground, tool: Tool, named: bool) -> tuple[str, str] | None:
     """Why a tool is not executed to see its help, and what to do."""
-    if _is_untrusted(ground, tool.path):
+    if ground.trust.of(tool.path) != "trusted":
         return "the project is not trusted", "harness trust"
     if tool.broken:
         return f"it is broken ({tool.broken.code})", tool.broken.fix
@@ -279,10 +282,6 @@ def _why_no_help(ground: Ground, tool: Tool, named: bool) -> tuple[str, str] | N
     if ground.level is None and tool.effect != "read":
         return f"its effect is {tool.effect}, and this machine confines nothing", "harness doctor"
     return None
-
-
-def _is_untrusted(ground: Ground, path: Path) -> bool:
-    return not ground.trusted and path.is_relative_to(ground.project)
 
 
 def _about(tool: Tool, severity: Severity, code: str, message: str, fix: str) -> Finding:

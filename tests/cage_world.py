@@ -53,7 +53,7 @@ class Caged(Project):
 
     def world(self) -> World:
         world = super().world()
-        at = Place(self.path, config.load(self.path), find_roots(self.path, self.home, ()))
+        at = Place(self.path, config.load(self.path), find_roots(self.path, self.home, ()), trust=self.trust)
         world.guard = self.guard = guard_for(at, self.sandbox or None, self.machine)
         if self.sealed:
             world.seals = self.home / "seals"

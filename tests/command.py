@@ -15,8 +15,14 @@ import sys
 import termios
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from harness.events.io import IO
+from harness.policy.files import state_folder
+from harness.policy.trust import fresh, read_book, update
+from harness.skills.discovery import find_project
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMAND = [sys.executable, "-m", "harness"]
@@ -30,7 +36,7 @@ def clean_env(home: Path, **more: str) -> dict[str, str]:
 
 
 def home_of(project: Path) -> Path:
-    """A home beside the project, so that nothing of the person's own is read or written.
+    """A home beside the project, so that nothing of the person's own is read or written; the project is their own.
 
     Its policy lets tools run without confinement: the tools of these tests leave marks wherever a test looks for them.
     """
@@ -39,6 +45,15 @@ def home_of(project: Path) -> Path:
     if not config.is_dir():
         config.mkdir(parents=True, mode=0o700)
         (config / "policy.yaml").write_text("version: 1\nsandbox: {require: none}\n")
+    return owning(home, project)
+
+
+def owning(home: Path, project: Path) -> Path:
+    """The home of somebody whose own work the project is, as `harness trust --own` notes it."""
+    entry = replace(fresh(find_project(project)), own=True)
+    state = state_folder({"HOME": str(home)})
+    if read_book(state, home).of(Path(entry.path)) is None:
+        update(state, home, IO(), lambda book: book.put(entry))
     return home
 
 

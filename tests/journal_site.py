@@ -23,6 +23,7 @@ from harness.loop.turn import drive
 from harness.models import Failure, ModelRef, Prompt, Reply
 from harness.models.scripted import Scripted
 from harness.policy.budget import merged
+from harness.policy.vouching import Trust
 from harness.runs import deliver
 from harness.runs.begin import Order, begin, pins, reopen
 from harness.runs.composing import transcript_of
@@ -135,7 +136,7 @@ class Site:
     clock: Still = field(default_factory=Still)
 
     def world(self, io: IO, runs: Path) -> World:
-        return World(io, self.clock, Cancel(), runs_dir=runs)
+        return World(io, self.clock, Cancel(), runs_dir=runs, trust=Trust(own=(str(self.catalog.project),)))
 
     def order(self, goal: str = "look around", **more: Any) -> Order:
         kit = skill_kit(self.resolved)

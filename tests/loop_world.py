@@ -16,6 +16,7 @@ from harness.events.log import follow
 from harness.executor import Cancel
 from harness.loop.run import Said, Stop, World
 from harness.models.choice import Wishes
+from harness.policy.vouching import Trust
 from harness.runs import session as sessions
 from harness.runs.deliver import meant, one, put
 from harness.runs.flags import Options
@@ -153,6 +154,7 @@ class Project:
         self.cancel = Cancel()
         self.parallel = 16
         self.wishes = Wishes()
+        self.trust = Trust(own=(str(path),))
         self.facts: dict[str, Any] = {}
         """Of the world in which its runs begin, by name."""
         (path / ".harness").mkdir(parents=True, exist_ok=True)
@@ -188,7 +190,7 @@ class Project:
 
     def world(self) -> World:
         world = World(self.io, self.clock, self.cancel, self.person, runs_dir=self.path / ".harness" / "runs")
-        world.child_receipts, world.parallel = read_state, self.parallel
+        world.child_receipts, world.parallel, world.trust = read_state, self.parallel, self.trust
         world.runs_dir.mkdir(parents=True, exist_ok=True)
         for name, value in self.facts.items():
             setattr(world, name, value)

@@ -18,6 +18,7 @@ from harness.errors import Finding
 from harness.events.io import IO
 from harness.executor.proc import look, pids
 from harness.executor.tree import prepare
+from harness.policy.vouching import Trust
 from harness.skills.check import resolve
 from harness.skills.discovery import read_catalog
 from harness.skills.names import find
@@ -54,9 +55,13 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def own(project: Path) -> Trust:
+    return Trust(own=(str(project),))
+
+
 @pytest.fixture
 def ground(project: Path) -> Ground:
-    return replace(ground_of(project), io=Counting())
+    return replace(ground_of(project, trust=own(project)), io=Counting())
 
 
 def started(ground: Ground) -> list[str]:
@@ -127,7 +132,7 @@ def test_help_is_run_where_it_can_do_no_harm(project: Path, ground: Ground, leve
         '[ -z "$KEY" ] || exit 8', '[ "$*" = --help ] || exit 9',
     ]  # fmt: skip
     made = tool(project, "tries", "# @describe Sends\n# @meta effect external\n# @env KEY\n", "\n".join(tried))
-    ground = replace(ground_of(project), level=level)  # type: ignore[arg-type]
+    ground = replace(ground_of(project, trust=own(project)), level=level)  # type: ignore[arg-type]
     assert help_findings(ground, made) == [] and not (project / "was-here").exists()
 
 
@@ -148,7 +153,7 @@ def test_without_confinement_only_what_reads_is_run(project: Path, ground: Groun
 
 
 def test_nothing_of_a_project_without_trust_is_run(project: Path, ground: Ground) -> None:
-    ground = replace(ground, trusted=False)
+    ground = replace(ground, trust=Trust())
     tool(project, "judge", READ)
     skill(project, reject_bad="x")
     assert codes(help_findings(ground, tool(project, "look", READ))) == [("note", "help-not-run")]
@@ -236,7 +241,7 @@ def test_a_verifier_judges_a_copy_and_changes_nothing(project: Path, level: str,
     (folder / "answer.md").write_text("see it")
     (folder / "data" / "rows").write_text("3")
     before = sorted(project.rglob("*"))
-    assert judged(replace(ground_of(project), level=level)) == []  # type: ignore[arg-type]
+    assert judged(replace(ground_of(project, trust=own(project)), level=level)) == []  # type: ignore[arg-type]
     assert sorted(project.rglob("*")) == before
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command import COMMAND, clean_env, harness, newest
+from tests.command import COMMAND, clean_env, harness, newest, owning
 from tests.run_files import add_pipeline, add_skill, add_tool, calls, finish, make_project, script
 
 
@@ -23,8 +23,8 @@ def confined(project: Path, *arguments: str, cwd: Path | None = None) -> subproc
     home = project.parent / "plain-home"
     home.mkdir(exist_ok=True)
     return subprocess.run(
-        [*COMMAND, *arguments], cwd=cwd or project, env=clean_env(home), stdin=subprocess.DEVNULL, capture_output=True,
-        text=True, timeout=60, start_new_session=True,
+        [*COMMAND, *arguments], cwd=cwd or project, env=clean_env(owning(home, project)), stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=60, start_new_session=True,
     )  # fmt: skip
 
 

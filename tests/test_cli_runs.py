@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.command import COMMAND, clean_env, events, harness, home_of, newest, shell
+from tests.command import COMMAND, clean_env, events, harness, home_of, newest, owning, shell
 from tests.run_files import add_pipeline, add_skill, add_tool, calls, finish, make_project, script
 
 OK = (calls(["look"]), finish("the answer"))
@@ -98,6 +98,7 @@ def test_a_model_named_from_another_folder_is_found_again(project: Path) -> None
 
 def test_c_works_as_if_started_there(project: Path, tmp_path: Path) -> None:
     (tmp_path / "away").mkdir()
+    owning(home_of(tmp_path / "away"), project)
     model = script(project, *OK)
     done = harness("-C", str(project), "run", "work", "x", "-m", model, cwd=tmp_path / "away")
     assert done.returncode == 0 and newest(project).is_dir() and not (tmp_path / "away/.harness").exists()

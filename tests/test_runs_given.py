@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from harness.errors import HarnessError
+from harness.policy.vouching import Trust
 from harness.prompt import provider_body
 from harness.runs import session as sessions
 from harness.runs.composing import requests
@@ -18,12 +19,14 @@ from tests.run_files import calls, make_project, script
 from tests.run_files import finish as says
 from tests.skill_files import catalog_of
 
+OWN = Trust(own=("/",))
+
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     monkeypatch.chdir(tmp_path)
     project = Project(tmp_path)
-    project.facts = {"trusted": True}
+    project.facts = {"trust": OWN}
     project.tool("look", "echo looked")
     project.skill(tools="look")
     return project
@@ -40,7 +43,7 @@ def first_turn(ran: Ran, project: Project) -> str:
 @pytest.mark.parametrize("trusted", [True, False])
 def test_only_a_trusted_projects_own_words_reach_the_model(project: Project, trusted: bool) -> None:
     project.file("AGENTS.md", "Use British English.\n")
-    project.facts = {"trusted": trusted}
+    project.facts = {"trust": OWN if trusted else Trust()}
     ran = project.run([finish()])
     assert ("Use British English." in first_turn(ran, project)) is trusted
     kept = {"path": "AGENTS.md", "text": "Use British English.\n", "bytes": 21}
@@ -49,11 +52,11 @@ def test_only_a_trusted_projects_own_words_reach_the_model(project: Project, tru
     assert ids == ["policy", "protocol", "skill", *(["project"] if trusted else []), "task", "state"]
 
 
-def test_nothing_yet_trusts_a_project_by_itself(tmp_path: Path) -> None:
+def test_ones_own_project_speaks_for_itself(tmp_path: Path) -> None:
     folder = make_project(tmp_path / "p")
     (folder / "AGENTS.md").write_text("Use British English.\n")
     assert harness("run", "strict", "x", "-m", script(folder, calls(["look"]), says("so")), cwd=folder).returncode == 0
-    assert "project" not in events(newest(folder))[0]["data"]
+    assert events(newest(folder))[0]["data"]["project"]["text"] == "Use British English.\n"
 
 
 def test_what_was_sent_is_composed_again_though_the_file_has_changed(project: Project) -> None:
@@ -63,7 +66,7 @@ def test_what_was_sent_is_composed_again_though_the_file_has_changed(project: Pr
     assert "\nfirst\n" in first_turn(ran, project)
     project.say(ran.folder, "answer", text="yes")
     project.script([*[{"text": "x"}] * 2, finish("so")])
-    project.facts = {"trusted": False}
+    project.facts = {"trust": Trust()}
     again = project.resume(ran.folder)
     assert again.stop.name == "passed"
     assert "\nfirst\n" in first_turn(again, project) and "second" not in first_turn(again, project)
@@ -186,7 +189,7 @@ def test_a_new_context_begins_with_them_again(project: Project) -> None:
     project.file("b.txt", "b")
     project.tool("show", 'seq -f "line %g of $1" 1 300', head="@meta effect read\n@arg what!")
     project.skill(tools="show")
-    project.facts = {"trusted": True, "context": 9_000}
+    project.facts = {"trust": OWN, "context": 9_000}
     model = project.script([*(reply(call("show", f"w{n}")) for n in range(12)), finish()])
     options = Options((model, "-m"), context=("b.txt",))
     ran = project._drive(sessions.start_skill(project.world(), catalog_of(project.path), "demo", "go", {}, options))

@@ -61,10 +61,18 @@ def test_no_level_falls_silently(call: Call, machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("require", ["none", "limits", "landlock", "full"])
-@pytest.mark.parametrize("call", [READ, *FULL_CALLS])
+@pytest.mark.parametrize("call", [READ, *(call for call in FULL_CALLS if call.trusted)])
 def test_another_value_is_the_level_of_every_call(require: Require, call: Call) -> None:
     assert level(call, ALL, require) == require
     assert level(call, NEITHER, require) == (require if require in ("none", "limits") else "refused")
+
+
+@pytest.mark.parametrize("require", ["none", "limits", "landlock", "full"])
+@pytest.mark.parametrize("call", [call for call in FULL_CALLS if not call.trusted])
+def test_what_nobody_trusts_is_confined_whatever_the_user_lowered(require: Require, call: Call) -> None:
+    assert level(call, ALL, require) == "full" and level(call, NEITHER, require) == "refused"
+    assert level(call, NO_FULL, require) == ("refused" if require == "full" else "landlock")
+    assert level(call, ALL, require, "it needs the device") == "full"
 
 
 def test_a_required_level_may_be_given_by_the_next_higher_one() -> None:

@@ -13,6 +13,7 @@ from harness.cli.options import Globals, globals_of, manual
 from harness.cli.outcome import unfinished, with_newline, write_out
 from harness.cli.output import flags, print_json
 from harness.cli.place import Place, catalog, place, runs_dir
+from harness.cli.trusting import answered
 from harness.cli.words import Pipe, text_of
 from harness.errors import HarnessError
 from harness.executor import Cancel
@@ -22,6 +23,7 @@ from harness.runs import agent
 from harness.runs.deliver import waiting
 from harness.runs.find import find_run, short_id
 from harness.runs.opened import Session
+from harness.runs.uses import run_uses
 from harness.view.mode import current
 from harness.view.quiet import Quiet
 
@@ -75,10 +77,11 @@ def finish(
 
 def _driven(said: Globals, name: str, call: Call | None) -> int:
     """One command of the agent's: open the run, give it the call, tell what came of it, leave."""
-    at = place(said)
-    folder = find_run(runs_dir(at), name)
+    at = place(said, asks=True)
+    folder, found = find_run(runs_dir(at), name), catalog(at)
+    at = answered(said, at, run_uses(found, folder), folder.name)
     verb = call[0] if call else ""
-    session, stop = drive_quietly(said, at, lambda world: agent.step(world, catalog(at), folder, call))
+    session, stop = drive_quietly(said, at, lambda world: agent.step(world, found, folder, call))
     try:
         return _told(said, session, stop, verb)
     finally:

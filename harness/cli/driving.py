@@ -19,6 +19,7 @@ from harness.cli.options import Globals
 from harness.cli.outcome import check_out, finish, unfinished, write_out
 from harness.cli.output import flags
 from harness.cli.place import Place, find_tool, runs_dir
+from harness.cli.trusting import keep_lent
 from harness.cli.words import Words
 from harness.errors import HarnessError
 from harness.events.clock import Clock
@@ -70,7 +71,7 @@ class Driver:
         world.tool_timeout = float(self.at.config.value("tool_timeout"))
         world.allow_fs = tuple(self.at.config.value("runs.allow_fs"))
         world.context = int(self.at.config.value("models.context"))
-        world.guard = make_guard(self.at, self.sandbox)
+        world.guard, world.trust = make_guard(self.at, self.sandbox), self.at.trust
         self.said.hide = world.guard.masker.text
         world.seals = state_folder(os.environ) / "logs"
         world.tools_path = tuple(str(p) for p in self.at.config.value("tools.path"))
@@ -162,6 +163,7 @@ def begun(said: Globals, driver: Driver, begin: Callable[[World], Session]) -> S
         said.frame = unfinished(error=error)
         raise
     said.frame, driver.run = unfinished(session.run.name), session.run.name
+    keep_lent(driver.at, session.run.name)
     return session
 
 

@@ -105,10 +105,13 @@ def machine_error(error: OSError, said: Globals) -> HarnessError:
 
 
 def tell(error: HarnessError, said: Globals, usage: str | None = None, traceback: Exception | None = None) -> int:
+    from harness.view.text import escape  # not before something went wrong
+
     hide = hide_of(said)
     run = f"run: {said.frame['run']}" if said.frame.get("run") else None
-    more = [hide(line) for line in (error.where, usage, run) if line]
-    print("\n".join(_lines(hide(error.message), more, hide(error.fix))), file=sys.stderr)
+    more = [escape(hide(line)) for line in (error.where, usage, run) if line]
+    lines = _lines(escape(hide(error.message)), more, escape(hide(error.fix)))
+    print("\n".join(lines), file=sys.stderr)
     if traceback is not None:
         from traceback import format_exception
 

@@ -16,7 +16,7 @@ from harness.loop.guard import Guard, hidden_folders
 from harness.policy import LEVELS, Level, Require
 from harness.policy.examples import check_examples
 from harness.policy.files import check_private, config_folder, state_folder
-from harness.policy.settings import Settings, load, raised
+from harness.policy.settings import PROJECT_FILE, Settings, load, raised
 from harness.sandbox.facts import Facts, facts
 from harness.sandbox.kernel import set_undumpable
 from harness.sandbox.probe import test_machine
@@ -41,8 +41,8 @@ def guard_for(at: Place, sandbox: str | None, here: Facts) -> Guard:
         machine = test_machine(here, Path(scratch).resolve(), wanted)
     keys = frozenset(at.config.value("endpoints").values())
     guard = Guard(
-        without_keys(settings, keys), machine, here, _fence(at), environ=dict(os.environ), hidden=_hidden(at),
-        keys=keys, masker=masker(settings, os.environ, at.project.resolve(), keys),
+        without_keys(settings, keys), machine, here, _fence(at), trust=at.trust, environ=dict(os.environ),
+        hidden=_hidden(at), keys=keys, masker=masker(settings, os.environ, at.project.resolve(), keys),
     )  # fmt: skip
     if settings.floor != "none" and not any(machine.gives(level) for level in LEVELS[LEVELS.index(settings.floor) :]):
         what = f"this machine does not give the confinement {settings.floor} ({guard.reason(settings.floor)})"
@@ -51,7 +51,7 @@ def guard_for(at: Place, sandbox: str | None, here: Facts) -> Guard:
 
 
 def _settings(at: Place, sandbox: str | None) -> Settings:
-    settings = load(at.project)
+    settings = load(at.project, whole=at.trust.of(at.project / PROJECT_FILE) != "untrusted")
     if sandbox is None:
         return settings
     words = ("auto", *LEVELS)

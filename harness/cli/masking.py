@@ -16,14 +16,14 @@ from harness.secrets.masker import Masker
 def masker_of(at: Place) -> Masker:
     """The secrets of the person's policy and the keys of model providers. Raises HarnessError for a bad policy."""
     keys = at.config.value("endpoints").values()
-    return masker(load(at.project), os.environ, at.project.resolve(), keys)
+    return masker(load(at.project, whole=False), os.environ, at.project.resolve(), keys)
 
 
 def late() -> Callable[[str], str]:
     """Masks what a command that drives no run says of an error; nothing where the policy cannot be read."""
     try:
         project = project_root()
-        return masker(load(project), os.environ, project.resolve()).text
+        return masker(load(project, whole=False), os.environ, project.resolve()).text
     except HarnessError:
         return str
 

@@ -9,14 +9,17 @@ import typer
 
 from harness.cli.driving import drive, options_of
 from harness.cli.options import globals_of, manual
+from harness.cli.outcome import unfinished
 from harness.cli.output import print_findings
 from harness.cli.place import catalog, place
 from harness.cli.run import Allow, Budget, Deny, ModelName, Out, Sandbox
+from harness.cli.trusting import answered
 from harness.errors import Finding, HarnessError
 from harness.graph import Graph, Need
 from harness.graph.draw import layers, mermaid
 from harness.runs.kit import load_pipeline
 from harness.runs.session import start_pipeline
+from harness.runs.uses import file_uses
 from harness.skills.discovery import Catalog
 from harness.tools import Tool
 from harness.tools.arguments import help_text, wants_help
@@ -47,10 +50,10 @@ def pipeline(
 ) -> int:
     """Run a graph of commands, each stage as soon as what it needs has ended."""
     said, path = globals_of(ctx), Path(file)
-    at = place(said)
     if wants_help(_tool(path), words or ()):
         typer.echo(escape(help_text(_tool(path))))
         return 0
+    at = place(said, asks=not (check or graph or draw))
     found = catalog(at)
     if check:
         tool = _tool(path)
@@ -58,6 +61,9 @@ def pipeline(
     if graph or draw:
         stages = load_pipeline(found, path)[2]
         return _print_graph(stages, draw)
+    said.frame = unfinished()
+    load_pipeline(found, path)  # what cannot run is not asked about
+    at = answered(said, at, file_uses(found, path))
     options = options_of(said, model, budget, allow or (), deny or (), at)
     return drive(said, at, lambda world: start_pipeline(world, found, path, words or (), options), out, sandbox)
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.cli.options import Globals
 from harness.config import Config, load
 from harness.errors import Finding, HarnessError, near_text
+from harness.policy.files import state_folder
+from harness.policy.vouching import SETTINGS, Scope, Trust, said_in, scope_of
 from harness.skills import Root
 from harness.skills.discovery import find_project, find_roots
 from harness.tools import Tool
@@ -20,11 +23,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A project as a command sees it. `roots` are in the order in which a name is looked for."""
+    """A project as a command sees it. `roots` are in the order in which a name is looked for.
+
+    `paths` are the folders of `skills.paths`. `trust` says which files may act; until somebody has answered none of the
+    project's, and its settings are `withheld`: not read but for the places of its skills, so that these can be listed.
+    `lent` are the files, by folder, that only the run that is begun may use.
+    """
 
     project: Path
     config: Config
     roots: tuple[Root, ...]
+    paths: tuple[Path, ...] = ()
+    trust: Trust = field(default_factory=Trust)
+    withheld: bool = False
+    lent: Mapping[Path, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +58,62 @@ def project_root() -> Path:
         raise HarnessError(f"cannot work in the current folder: {reason}", "go to another folder") from error
 
 
-def place(said: Globals, flags: dict[str, tuple[str, str]] | None = None) -> Place:
-    """Read settings and find the roots; warnings of the settings go to stderr. Raises HarnessError."""
+def place(said: Globals, flags: dict[str, tuple[str, str]] | None = None, asks: bool = False) -> Place:
+    """Read settings and find the roots; warnings of the settings go to stderr. Raises HarnessError.
+
+    A project's settings that nobody trusts are left out, and that is said unless the command `asks` about them.
+    """
     project = project_root()
+    withheld = (project / SETTINGS).exists() and not is_believed(project)
+    at = settled(said, project, withheld, flags)
+    warnings = list(at.config.warnings)
+    if withheld and not asks:
+        warnings.append(f"{SETTINGS} is not read: nobody trusts this project yet; fix: harness trust")
+    for warning in () if said.quiet else warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    return at
+
+
+def settled(
+    said: Globals, project: Path, withheld: bool = False, flags: dict[str, tuple[str, str]] | None = None
+) -> Place:
+    """The place with the project's settings, or without them, and what they fill in. Raises HarnessError."""
     if said.output is not None and said.output != "stream-json":
         flags = {"output": (said.output, "--output"), **(flags or {})}
-    config = load(project, flags)
+    config = load(None if withheld else project, flags)
     apply(said, config)
-    paths = [Path(folder) for folder in config.value("skills.paths")]
-    return Place(project, config, find_roots(project, Path.home(), paths))
+    named = config.settings["skills.paths"]
+    if withheld:
+        named = (said_in(project) or {}).get("skills.paths", named)
+    paths = tuple(Path(folder) for folder in named.value)
+    return Place(project, config, find_roots(project, Path.home(), paths), paths, withheld=withheld)
+
+
+def is_believed(project: Path) -> bool:
+    """Whether a project's settings count: its own person trusts them as they are, or they say nothing."""
+    from harness.policy.pins import pin
+    from harness.policy.trust import read_book
+
+    try:
+        entry = read_book(state_folder(os.environ), Path.home()).of(project)
+        if entry is not None and (entry.own or entry.files.get(str(SETTINGS)) == pin(project / SETTINGS)):
+            return True
+    except HarnessError:
+        return False  # whoever starts anything is told why
+    return said_in(project) == {}
+
+
+def scope(at: Place) -> Scope:
+    """Whose files are, at this place."""
+    named = at.config.own.get("skills.paths")
+    return scope_of(at.project, Path.home(), named.value if named is not None else ())
 
 
 def catalog(at: Place) -> Catalog:
     """Every skill that is found from here."""
     from harness.skills.discovery import read_catalog
 
-    return read_catalog(at.project, Path.home(), [Path(folder) for folder in at.config.value("skills.paths")])
+    return read_catalog(at.project, Path.home(), at.paths)
 
 
 def apply(said: Globals, config: Config) -> None:
@@ -71,9 +123,6 @@ def apply(said: Globals, config: Config) -> None:
     said.plain = said.plain or config.value("view") == "plain"
     said.glyphs = config.value("glyphs")
     said.no_color = said.no_color or config.value("color") == "never"
-    if not said.quiet:
-        for warning in config.warnings:
-            print(f"warning: {warning}", file=sys.stderr)
 
 
 def bins(at: Place) -> Iterator[Bin]:

@@ -11,10 +11,12 @@ from harness.cli.options import globals_of, manual
 from harness.cli.outcome import write_out
 from harness.cli.place import place
 from harness.cli.run import Budget, File, Inputs, ModelName, Out
+from harness.cli.trusting import answered
 from harness.cli.words import Pipe, from_file, pairs_of, text_of
 from harness.errors import NoModelError
 from harness.loop.question import SKIPPED, question
 from harness.runs.asking import start_question
+from harness.runs.uses import question_uses
 
 
 @manual(
@@ -48,7 +50,8 @@ def prompt(
         {key: value for key, value in given.items() if value is not None},
         from_file(schema) if schema else "", optional,
     )  # fmt: skip
-    at = place(said)
+    at = place(said, asks=True)
+    at = answered(said, at, question_uses())
     options = options_of(said, model, budget, (), (), at, words=text)
     try:
         return drive(said, at, lambda world: start_question(world, asked, at.project, options), out)

@@ -13,9 +13,10 @@ import typer
 from harness.cli.agent import hand_out
 from harness.cli.driving import drive, options_of
 from harness.cli.options import Globals, globals_of, manual
-from harness.cli.outcome import check_out
+from harness.cli.outcome import check_out, unfinished
 from harness.cli.output import flags
 from harness.cli.place import Place, catalog, place, runs_dir
+from harness.cli.trusting import answered
 from harness.cli.words import Pipe, pairs_of, text_of
 from harness.errors import HarnessError
 from harness.runs.agent import handed_over
@@ -24,6 +25,8 @@ from harness.runs.flags import Options
 from harness.runs.opened import Session
 from harness.runs.session import resume as resume_session
 from harness.runs.session import start_skill
+from harness.runs.uses import run_uses, skill_uses
+from harness.skills.names import find
 from harness.view.mode import current
 
 File = Annotated[str | None, typer.Option("-f", metavar="FILE", help="take the text from FILE (- is stdin)")]
@@ -72,11 +75,13 @@ def run(
     given = pairs_of(inputs or (), pipe)
     pairs = {key: value.text for key, value in given.items()}
     foreign = tuple(key for key, value in given.items() if value.source == "input")
-    at = place(said)
+    at = place(said, asks=True)
+    found, said.frame = catalog(at), unfinished()
+    at = answered(said, at, skill_uses(found, find(found, skill)))
     options = options_of(said, model, budget, allow or (), deny or (), at, words=words)
     options = replace(options, context=tuple(context or ()), foreign=foreign)
     text = words.text if words else ""
-    begin = partial(start_skill, catalog=catalog(at), name=skill, goal=text, given=pairs)
+    begin = partial(start_skill, catalog=found, name=skill, goal=text, given=pairs)
     if agent and record is not None:
         raise HarnessError("there is --agent and --record", "record it later: harness show RUN --as-script")
     if agent:
@@ -144,13 +149,14 @@ def resume(
     """Go on with a run from its journal: what has ended is not done again."""
     said, pipe = globals_of(ctx), Pipe()
     words = text_of(message or (), file, pipe)
-    at = place(said)
-    folder = find_run(runs_dir(at), name)
+    at = place(said, asks=True)
+    folder, found = find_run(runs_dir(at), name), catalog(at)
+    at = answered(said, at, run_uses(found, folder), folder.name)
     options = options_of(said, model, budget, allow or (), deny or (), at, accept, words)
     options = options if model else options.without_model()
     options = replace(options, now=now, moved=moved, sets=tuple(sets or ()))
     text = words.text if words else None
-    begin = partial(resume_session, catalog=catalog(at), folder=folder, message=text)
+    begin = partial(resume_session, catalog=found, folder=folder, message=text)
     if agent:
         return hand_out(said, at, partial(begin, options=agents(said, options, out)), sandbox)
     return drive(said, at, partial(begin, options=options), out, sandbox)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -142,9 +142,12 @@ def judged(at: Place, found: Catalog, skills: list[Skill]) -> list[Finding]:
         return []
     from harness.checks import verifier_findings
     from harness.cli.tools import check_ground
+    from harness.cli.trusting import looked_at
+    from harness.runs.uses import skill_uses
 
+    made = [(resolve(found, skill), looked_at(at, skill_uses(found, skill))) for skill in with_verifiers]
     ground = check_ground(at)
-    return [one for skill in with_verifiers for one in verifier_findings(ground, resolve(found, skill))]
+    return [one for resolved, trust in made for one in verifier_findings(replace(ground, trust=trust), resolved)]
 
 
 def own_skills(found: Catalog) -> list[Skill]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -15,6 +17,7 @@ from harness.tools import Tool
 
 if TYPE_CHECKING:
     from harness.checks import Ground
+    from harness.policy.vouching import Trust
 
 
 @manual("harness tools", "harness tools --json")
@@ -88,9 +91,17 @@ def check(
     if execute and tools:
         from harness.checks import help_findings
 
-        ground = check_ground(at)
+        ground = replace(check_ground(at), trust=trust_of(at, tools))
         findings += [finding for tool in tools for finding in help_findings(ground, tool, named=bool(names))]
     return print_findings(said, findings, f"{len(tools)} tool{'' if len(tools) == 1 else 's'}", strict)
+
+
+def trust_of(at: Place, tools: Sequence[Tool]) -> Trust:
+    """Which of these tools may be started, without a question."""
+    from harness.cli.trusting import looked_at
+    from harness.runs.uses import Uses
+
+    return looked_at(at, Uses("tools", "", tools={tool.path: tool for tool in tools}))
 
 
 def check_ground(at: Place) -> Ground:

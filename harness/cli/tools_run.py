@@ -33,7 +33,7 @@ def run(
 ) -> int:
     """Run one tool: its standard output is printed, its receipt kept."""
     said = globals_of(ctx)
-    at = place(said)
+    at = place(said, asks=True)
     tool = _of_skill(at, name, skill) if skill else find_tool(at, name)
     args = list(words or ())
     if tool.broken is None and wants_help(tool, args):
@@ -41,10 +41,14 @@ def run(
         return 0
     _check(tool, args)
     from harness.cli.driving import drive, options_of
+    from harness.cli.trusting import answered
     from harness.runs.session import start_tool
+    from harness.runs.uses import tool_uses
 
+    found = catalog(at)
+    at = answered(said, at, tool_uses(found, tool))
     options = options_of(said, None, None, allow or (), deny or (), at)
-    return drive(said, at, lambda world: start_tool(world, catalog(at), tool, args, options), sandbox=sandbox)
+    return drive(said, at, lambda world: start_tool(world, found, tool, args, options), sandbox=sandbox)
 
 
 def _of_skill(at: Place, name: str, skill: str) -> Tool:

@@ -60,12 +60,16 @@ def resumed(said: Globals, at: Place, run: Listed) -> dict[str, Any] | None:
     """Drive one run until it stops; None where another process was faster."""
     from harness.cli.driving import driven, options_of
     from harness.cli.place import catalog
+    from harness.cli.trusting import answered
     from harness.runs.session import resume
+    from harness.runs.uses import run_uses
 
-    options = options_of(said, None, None, (), (), at).without_model()
     folder: Path = run.folder
     try:
-        _, stop = driven(said, at, partial(resume, catalog=catalog(at), folder=folder, message=None, options=options))
+        found = catalog(at)
+        at = answered(said, at, run_uses(found, folder), folder.name)
+        options = options_of(said, None, None, (), (), at).without_model()
+        _, stop = driven(said, at, partial(resume, catalog=found, folder=folder, message=None, options=options))
     except BusyError:
         return None
     except HarnessError as error:

@@ -35,7 +35,7 @@ def approve(
     ctx: typer.Context, name: RunName, op: Op = None, digest: Digest = None, why: Why = None, resume: Resume = False
 ) -> int:
     """Say yes to a call that waits. At a terminal it is shown first; elsewhere its digest must be given."""
-    said, at, found = _found(ctx, name, op)
+    said, at, found = _found(ctx, name, op, resume)
     if digest is None:
         return _at_terminal(said, at, found, resume)
     target = one(found, digest if op is not None else "")
@@ -50,7 +50,7 @@ def approve(
 @manual('harness deny k3v9 9 --why "not on prod"', codes=(0, 2, 3))
 def deny(ctx: typer.Context, name: RunName, op: Op = None, why: Why = None, resume: Resume = False) -> int:
     """Say no to a call that waits."""
-    said, at, found = _found(ctx, name, op)
+    said, at, found = _found(ctx, name, op, resume)
     target = one(found)
     put(target, IO(), {"kind": "deny", "why": why or ""}, hide_of(at))
     return said_words(said, at, [(target, "denied")], resume)
@@ -66,7 +66,7 @@ def answer(
 ) -> int:
     """Answer a question that a run waits for. The first word is the operation if that number waits."""
     said = globals_of(ctx)
-    at = place(said)
+    at = place(said, asks=resume)
     folder = find_run(runs_dir(at), name, allow_last=False)
     typed, found = list(text or ()), meant(folder, None, "answer")
     if typed and typed[0].isdigit() and (named := [w for w in found if w.op.n == int(typed[0])]):
@@ -85,9 +85,9 @@ def answer(
     return said_words(said, at, [(target, "answered")], resume)
 
 
-def _found(ctx: typer.Context, name: str, op: int | None) -> tuple[Globals, Place, list[Waiting]]:
+def _found(ctx: typer.Context, name: str, op: int | None, resume: bool) -> tuple[Globals, Place, list[Waiting]]:
     said = globals_of(ctx)
-    at = place(said)
+    at = place(said, asks=resume)
     folder = find_run(runs_dir(at), name, allow_last=False)
     return said, at, meant(folder, op, "approval")
 
@@ -185,11 +185,14 @@ def said_words(said: Globals, at: Place, words: list[tuple[Waiting, str]], resum
     top = top_of(words[0][0].folder).name
     if resume:
         from harness.cli.driving import drive, options_of
+        from harness.cli.trusting import answered
         from harness.runs.session import resume as resume_session
+        from harness.runs.uses import run_uses
 
+        folder, found = runs_dir(at) / top, catalog(at)
+        at = answered(said, at, run_uses(found, folder), top)
         options = options_of(said, None, None, (), (), at).without_model()
-        folder = runs_dir(at) / top
-        return drive(said, at, lambda world: resume_session(world, catalog(at), folder, None, options))
+        return drive(said, at, lambda world: resume_session(world, found, folder, None, options))
     spoken = {(w.folder, w.op.n) for w, _ in words}
     left = [w for w in waiting(runs_dir(at) / top) if (w.folder, w.op.n) not in spoken]
     if said.json:

@@ -107,6 +107,7 @@ def _too_large(run: Run, op: Operation, args: list[str]) -> str:
 def _worker_request(run: Run, op: Operation, worker: Tool, args: list[str]) -> tuple[Request, tuple[int, ...]]:
     """A worker's call counts as a read: what runs inside is decided there, and so are the paths in its goal."""
     request = replace(compose(worker, args, scene_of(run)), effect="read", effect_declared=True, paths=(), dests=())
+    request = replace(request, trust=run.world.trust.of(worker.path))
     return (request, ()) if _is_unfit(request) else _graphed(run, op, request)
 
 
@@ -119,7 +120,8 @@ def _tool_request(run: Run, op: Operation, tool: Tool, args: list[str]) -> tuple
     near = "" if listed else near_text(tool.name, run.toolset.available)
     if op.verb == "stage" and tool.known:
         file_pipeline(run)
-    request = replace(compose(tool, args, scene_of(run)), listed=listed, near=near)
+    trust = run.world.trust.of(tool.path)
+    request = replace(compose(tool, args, scene_of(run)), listed=listed, near=near, trust=trust)
     if _is_unfit(request):
         return request, ()
     if run.world.guard is not None:

@@ -13,6 +13,7 @@ from harness.policy import LEVELS, Level
 from harness.policy.hosts import Grant, hosts_of
 from harness.policy.request import Request, Values
 from harness.policy.settings import Settings
+from harness.policy.vouching import Trust
 from harness.sandbox import Machine
 from harness.sandbox.choose import Call, Choice, Refusal, level_for, strongest, summary
 from harness.sandbox.facts import Facts
@@ -27,7 +28,7 @@ class Guard:
 
     `least` is what `--sandbox` asks for. `readable` are files and folders that the person named as inputs. `hidden`
     are folders that no tool reads: other runs, settings, secrets. `keys` are the names of keys that the person's
-    settings give to model endpoints; `masker` knows what must show nowhere.
+    settings give to model endpoints; `masker` knows what must show nowhere; `trust` is that of the world.
     """
 
     settings: Settings
@@ -35,7 +36,7 @@ class Guard:
     facts: Facts
     fence: Fence
     least: Level = "none"
-    trusted: bool = True
+    trust: Trust = field(default_factory=Trust)
     environ: Mapping[str, str] = field(default_factory=dict)
     hidden: tuple[Path, ...] = ()
     readable: tuple[Path, ...] = ()
@@ -95,7 +96,8 @@ class Guard:
         secret = bool(found.values or found.ungranted)
         if effect == "read" and self.is_test_runner(tool):
             effect = "write"
-        call = Call(tool.name, effect, any(host != "none" for host in tool.net), secret, self.trusted)
+        trusted = self.trust.of(tool.path) == "trusted"
+        call = Call(tool.name, effect, any(host != "none" for host in tool.net), secret, trusted)
         unconfined = self.settings.unconfined.get(tool.name, "")
         return level_for(call, self.machine, self.settings.require, unconfined, self.floor())
 

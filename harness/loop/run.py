@@ -27,6 +27,7 @@ from harness.loop.toolset import Toolset, values_of
 from harness.models import Model
 from harness.policy import Rule
 from harness.policy.grounding import Known, Source
+from harness.policy.vouching import Trust
 from harness.prompt import Transcript
 from harness.secrets.masker import Masker
 from harness.tools import Tool
@@ -94,8 +95,8 @@ class World:
     digests) where none are kept. `cancelled` hears the level of a stop that came from another process, `heard` the
     lines that a program which is the model writes on stderr. `allow_fs` are types of FUSE file systems that the person
     lets runs live on; `early` lets what waits for a time go on before it. `context` is how many tokens a request may
-    grow to. `trusted` says that a person trusts the project: only then its own words reach a model. `page_verdict` says
-    whether what a page claims still holds: fresh or stale, nothing for what is no page.
+    grow to. `trust` says which files a person lets act; only a trusted project's own words reach a model.
+    `page_verdict` says whether what a page claims still holds: fresh or stale, nothing for what is no page.
     """
 
     io: IO
@@ -119,7 +120,7 @@ class World:
     allow_fs: tuple[str, ...] = ()
     early: bool = False
     context: int = 120_000
-    trusted: bool = False
+    trust: Trust = field(default_factory=Trust)
     page_verdict: Callable[[Path], str] = field(default=lambda path: "")
 
 

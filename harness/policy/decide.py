@@ -52,6 +52,8 @@ def hard_denial(request: Request) -> Decision | None:
         return _deny("DENIED", "allowed-tools", f"no tool of this skill is called {request.tool!r}{request.near}")
     if not request.listed:
         return _deny("DENIED", "allowed-tools", f"{request.tool} is not in the skill's allowed-tools{request.near}")
+    if request.trust == "untrusted":
+        return _deny("DENIED", "trust", f"{request.tool} is not trusted here; a person can look at it: harness trust")
     if request.effect not in EFFECTS:
         return _deny("DENIED", "effect", f"{request.tool} declares the unknown effect {request.effect!r}")
     if request.broken:

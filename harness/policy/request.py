@@ -77,6 +77,7 @@ class Request:
     `sources` says for each text of an argument where it is from (`user`, `input`, `file`, `skill`, `tool:NAME`);
     `traced` is False while only `user` was looked for. `amounts` are sums by currency. `tainted`: untrusted text is in
     the run. `attended`: somebody can be asked. `digest` is the SHA-256 of what would run.
+    `trust` says how a person stands to the tool's own file: trusted, once (only in this run) or untrusted.
     """
 
     tool: str
@@ -121,6 +122,7 @@ class Request:
     ungranted: tuple[str, ...] = ()
     tainted: bool = False
     attended: bool = True
+    trust: Literal["trusted", "once", "untrusted"] = "trusted"
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,15 +104,22 @@ def user_file(env: Mapping[str, str]) -> Path:
     return config_folder(env) / "policy.yaml"
 
 
-def load(workspace: Path | None, env: Mapping[str, str] | None = None, system: Path = SYSTEM_FILE) -> Settings:
-    """The policy of the system, the user and the project. Raises HarnessError, exit 2, with file, line and fix."""
+def load(
+    workspace: Path | None, env: Mapping[str, str] | None = None, system: Path = SYSTEM_FILE, whole: bool = True
+) -> Settings:
+    """The policy of the system, the user and, if it is `whole`, the project; of a project only they count otherwise.
+
+    Raises HarnessError, exit 2, with file, line and fix.
+    """
     env = os.environ if env is None else env
     home, own = home_of(env), user_file(env)
     near = workspace or home
     top = _layer(read_trusted(system, {0}, workspace, None), Reader(system, "system", near, home))
     user = _layer(read_trusted(own, {os.geteuid(), 0}, workspace, home), Reader(own, "user", near, home))
     settings = merged(top, user)
-    return settings if workspace is None else narrowed(settings, workspace / PROJECT_FILE, "project", workspace, home)
+    if workspace is None or not whole:
+        return settings
+    return narrowed(settings, workspace / PROJECT_FILE, "project", workspace, home)
 
 
 def home_of(env: Mapping[str, str]) -> Path:

@@ -21,9 +21,9 @@ MOST_FILES = 10
 
 def guide(world: World, project: Path, skill: Skill) -> dict[str, Any] | None:
     """What the project says of itself, as `run.start` keeps it: {"path", "text", "bytes"}; None where it has no say."""
-    if not (world.trusted and skill.agents_md):
-        return None
-    for name in GUIDES:
+    for name in GUIDES if skill.agents_md else ():
+        if world.trust.of(project / name) != "trusted":
+            continue
         with suppress(OSError), os.fdopen(open_beneath(project, name), "rb") as file:
             raw, size = file.read(GUIDE_LIMIT), os.fstat(file.fileno()).st_size
             text = _first_lines(raw, size).decode("utf-8", "replace")

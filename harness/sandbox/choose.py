@@ -49,7 +49,11 @@ def level_for(
 
     `require` is the user's or the system's `sandbox.require`. `unconfined` is the user's reason to run this tool
     without confinement, empty for none. `least` is what the command line and narrowing files ask for: it only raises.
+    What nobody trusts runs confined or not at all: for it the rules of `auto` hold, and the user's words only raise.
     """
+    if not call.trusted:
+        least = _higher(_higher(least, "landlock"), "none" if require == "auto" else require)
+        require, unconfined = "auto", ""
     if unconfined and least == "none":
         return Choice("none", f"{call.tool} runs unconfined: the user's policy says so ({unconfined})")
     if require != "auto" or unconfined:

@@ -1,0 +1,106 @@
+"""Files as they were trusted: a pin of each, and a copy to show what has changed. Reads; `keep_copies` alone writes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from harness.errors import HarnessError
+from harness.events.io import IO
+
+MOST_FILES = 10_000
+COPIED = 256 * 1024
+"""Bytes of a file up to which a copy is kept."""
+SKIPPED = frozenset((".git", ".harness"))
+"""Folders below a skill that are none of it: what git and the harness keep there changes by itself."""
+_CHUNK = 1 << 20
+
+
+def skill_files(folder: Path) -> Iterator[Path]:
+    """Every file and link below a skill's folder. Raises HarnessError where there are too many, or one is unseen."""
+    count, todo = 0, [folder]
+    while todo:
+        for entry in _entries(todo.pop()):
+            if entry.is_dir(follow_symlinks=False):
+                todo += [Path(entry.path)] if entry.name not in SKIPPED else []
+                continue
+            count += 1
+            if count > MOST_FILES:
+                fix = "make it smaller; your own work needs no look at it: harness trust --own"
+                raise HarnessError(f"the skill holds more than {MOST_FILES} files", fix, str(folder))
+            yield Path(entry.path)
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as found:
+            return sorted(found, key=lambda entry: entry.name)
+    except OSError as error:
+        raise _unseen(folder, error) from error
+
+
+def pin(path: Path) -> str:
+    """KIND and SHA-256 of a file: whether it is a program, and its bytes; of a link its text, and then the same.
+
+    Raises HarnessError for what cannot be read.
+    """
+    try:
+        at, digest, kind = path.lstat(), hashlib.sha256(), ""
+        if stat.S_ISLNK(at.st_mode):
+            digest.update(os.fsencode(path.readlink()) + b"\0")
+            kind, at = "link-to-", path.stat() if path.exists() else at
+        if stat.S_ISREG(at.st_mode):
+            _add_bytes(path, digest)
+    except OSError as error:
+        raise _unseen(path, error) from error
+    return f"{kind}{_kind(at.st_mode)} {digest.hexdigest()}"
+
+
+def _kind(mode: int) -> str:
+    if not stat.S_ISREG(mode):
+        return "folder" if stat.S_ISDIR(mode) else "special"
+    return "program" if mode & 0o111 else "file"
+
+
+def _add_bytes(path: Path, digest: hashlib._Hash) -> None:
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+
+
+def _unseen(path: Path, error: OSError) -> HarnessError:
+    reason = (error.strerror or str(error)).lower()
+    return HarnessError(f"what must be trusted cannot be read: {reason}", "make it readable", str(path))
+
+
+def keep_copies(folder: Path, io: IO, files: Mapping[Path, str]) -> None:
+    """Keep what was pinned, path → pin, as far as it is small and still the same."""
+    for path, known in files.items():
+        kept = folder / known.split()[-1]
+        with suppress(OSError):
+            if not known.startswith(("file ", "program ")) or kept.exists() or path.stat().st_size > COPIED:
+                continue
+            data = path.read_bytes()
+            if hashlib.sha256(data).hexdigest() == kept.name:
+                io.put(kept, data)
+
+
+def copy_of(folder: Path, known: str) -> bytes | None:
+    """The bytes that a pin stands for, where a copy of them is kept and is what it should be."""
+    try:
+        data = (folder / known.split()[-1]).read_bytes()
+    except OSError:
+        return None
+    return data if hashlib.sha256(data).hexdigest() == known.split()[-1] else None
+
+
+def forget_copies(folder: Path, io: IO, held: Collection[str]) -> None:
+    """Take away the copies that no pin of these stands for any more."""
+    wanted = {known.split()[-1] for known in held}
+    with suppress(OSError):
+        for path in [path for path in folder.iterdir() if path.name not in wanted]:
+            io.unlink(path)
