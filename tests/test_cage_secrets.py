@@ -8,7 +8,7 @@ import pytest
 
 from harness.secrets import PREFIX
 from tests.cage_world import NEITHER, NO_BWRAP, Caged, level, make, needs_full, needs_landlock, printed
-from tests.loop_world import call, finish, reply
+from tests.loop_world import Person, Ran, Said, call, finish, reply
 
 VALUE = "s3cret-value-of-a-token"
 TOKEN = "secrets:\n  TOKEN: {tools: [use], from: %s}"
@@ -99,14 +99,52 @@ def test_a_secret_without_bubblewrap_gets_landlock(project: Caged, monkeypatch: 
 
 
 @needs_full
-def test_other_tools_do_not_get_it(project: Caged, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tools_that_do_not_declare_it_do_not_get_it(project: Caged, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKEN", VALUE)
     monkeypatch.setenv("OTHER", "x")
     project.policy(TOKEN % "env")
     project.tool("use", CHECK, "@meta effect read\n@env TOKEN!  a token")
-    project.tool("other", 'env; echo "${TOKEN:-none}"', "@meta effect write\n@env TOKEN  a token")
+    project.tool("other", 'env; echo "${TOKEN:-none}"', "@meta effect write")
     ran = project.calls(call("use"), call("other"))
     assert "none" in printed(ran, 2) and VALUE not in printed(ran, 2) and "OTHER" not in printed(ran, 2)
+
+
+def other(project: Caged, monkeypatch: pytest.MonkeyPatch, word: str, mod: str = "!") -> Ran:
+    """A call of a tool that declares a secret which the policy gives to another; a person says `word`."""
+    monkeypatch.setenv("TOKEN", VALUE)
+    project.policy(f"sandbox: {{require: none}}\n{TOKEN % 'env'}")
+    project.tool("other", CHECK, f"@meta effect read\n@env TOKEN{mod}  a token")
+    project.person = Person([Said(word)]) if word else None
+    return project.one("other")
+
+
+@pytest.mark.parametrize("mod", ["!", ""], ids=["required", "optional"])
+def test_a_tool_that_the_policy_does_not_name_asks_and_shows_the_name(
+    project: Caged, monkeypatch: pytest.MonkeyPatch, mod: str
+) -> None:
+    ran = other(project, monkeypatch, "", mod)
+    assert (ran.stop.name, ran.spawned, ran.codes()) == ("needs-approval", [], ["ask"])
+    assert "TOKEN" in ran.reasons()[0] and ran.of("decide")[0]["data"]["digest"]
+    assert VALUE.encode() not in everything(project)
+
+
+def test_a_yes_hands_it_over_for_this_call_alone(project: Caged, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = other(project, monkeypatch, "allow")
+    assert project.person is not None and project.person.shown[0]["secrets"] == ["TOKEN"]
+    assert (printed(ran), ran.of("tool.start")[0]["data"]["env"]) == ("right\n", ["TOKEN"])
+    assert ran.stop.name == "passed" and VALUE.encode() not in everything(project)
+
+
+def test_a_no_starts_nothing(project: Caged, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = other(project, monkeypatch, "deny")
+    assert (ran.spawned, ran.codes()) == ([], ["ask", "DENIED"])
+
+
+def test_a_flag_does_not_hand_it_over(project: Caged, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN", VALUE)
+    project.policy("sandbox: {require: none}")
+    project.tool("other", CHECK, "@meta effect external\n@env TOKEN!  a token")
+    assert project.one("other", allow=["other"]).stop.name == "needs-approval"
 
 
 @pytest.mark.parametrize("effect", ["read", pytest.param("write", marks=needs_full)])

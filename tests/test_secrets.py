@@ -18,7 +18,7 @@ from harness.errors import HarnessError
 from harness.events.io import IO
 from harness.policy.layer import From, SecretRule
 from harness.policy.settings import Settings
-from harness.secrets import Released, Secret, passed, placed, released, remove, store
+from harness.secrets import Released, Secret, masker, passed, placed, released, remove, store
 from harness.tools import EnvVar, Tool
 
 VALUE = "tok-4711-and-more"
@@ -62,18 +62,32 @@ def test_a_secret_goes_to_the_tools_that_the_user_names(env: dict[str, str]) -> 
     found = released(tool("PAY_TOKEN", "OTHER_TOKEN"), giving("PAY_TOKEN"), env)
     assert values_of(found) == {"PAY_TOKEN": VALUE}
     assert (found.ungranted, found.missing, found.problems) == (("OTHER_TOKEN",), (), ())
-    assert values_of(released(tool("PAY_TOKEN"), giving("PAY_TOKEN", to="other"), env)) == {}
+    other = released(tool("PAY_TOKEN"), giving("PAY_TOKEN", to="other"), env)
+    assert (values_of(other), other.ungranted) == ({}, ("PAY_TOKEN",))
+    assert values_of(released(tool("PAY_TOKEN", "OTHER_TOKEN"), giving("PAY_TOKEN", to="other"), env, yes=True)) == {
+        "PAY_TOKEN": VALUE, "OTHER_TOKEN": VALUE,
+    }  # fmt: skip
     assert released(tool(), giving("PAY_TOKEN"), env) == Released()
 
 
 def test_a_required_secret_says_the_line_to_add(env: dict[str, str], tmp_path: Path) -> None:
-    found = released(tool("PAY_TOKEN!"), Settings(), {**env, "PAY_TOKEN": VALUE})
+    found = released(tool("PAY_TOKEN!"), Settings(), env)
     (problem,) = found.problems
     assert "`PAY_TOKEN: {tools: [pay], from: env}`" in problem
     assert str(tmp_path / ".config" / "harness" / "policy.yaml") in problem
     (other,) = released(tool("PAY_TOKEN!"), giving("PAY_TOKEN", "file", "refund"), env).problems
     assert "`PAY_TOKEN: {tools: [refund, pay], from: file}`" in other
-    assert VALUE not in problem + other
+
+
+def test_a_required_secret_that_nobody_gave_is_a_question_and_no_problem_where_it_has_a_value(
+    env: dict[str, str]
+) -> None:
+    for kept in ("env", "file"):
+        if kept == "file":
+            keep(env, "PAY_TOKEN")
+        found = released(tool("PAY_TOKEN!"), Settings(), env | ({"PAY_TOKEN": VALUE} if kept == "env" else {}))
+        assert (found.ungranted, found.missing, found.problems) == (("PAY_TOKEN",), (), ())
+        assert values_of(found) == {}
 
 
 def test_a_secret_without_a_value_is_missing(env: dict[str, str]) -> None:
@@ -135,8 +149,8 @@ def test_a51_a_short_value_is_refused(env: dict[str, str]) -> None:
 @pytest.mark.parametrize("name", ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL"])
 def test_model_provider_keys_go_to_no_tool(env: dict[str, str], name: str) -> None:
     env[name] = VALUE
-    found = released(tool(f"{name}!"), giving(name), env)
-    assert (found.values, found.ungranted) == ({}, (name,))
+    found = released(tool(f"{name}!"), giving(name), env, yes=True)
+    assert (found.values, found.ungranted) == ({}, ())
     assert "goes to no tool" in found.problems[0] and "under secrets" not in found.problems[0]
     assert passed(tool(), Settings(env={"pay": (name,)}), env).variables == {}
 
@@ -244,3 +258,21 @@ def test_a_name_passed_as_a_plain_variable_needs_no_rule(env: dict[str, str]) ->
     found = released(tool("PGHOST!"), Settings(env={"pay": ("PGHOST",)}), {**env, "PGHOST": "db"})
     assert found == Released()
     assert released(tool("PGHOST!"), Settings(env={"pay": ("PGHOST",)}), env).problems
+
+
+def test_a_key_that_the_settings_give_to_a_model_endpoint_goes_to_no_tool(env: dict[str, str]) -> None:
+    env["MY_LLM_KEY"] = VALUE
+    found = released(tool("MY_LLM_KEY!"), giving("MY_LLM_KEY"), env, keys=frozenset({"MY_LLM_KEY"}), yes=True)
+    assert (found.values, found.ungranted) == ({}, ()) and "goes to no tool" in found.problems[0]
+
+
+def test_every_secret_that_is_there_is_masked_whoever_gets_it(env: dict[str, str]) -> None:
+    keep(env, "IN_A_FILE", "kept-in-a-file")
+    keep(env, "OPEN_TO_ALL", "open-to-others", 0o644)
+    env |= {"PAY_TOKEN": VALUE, "MY_LLM_KEY": "llm-key-of-mine", "ANTHROPIC_API_KEY": "sk-an-key"}
+    env |= {"OTHER": "a plain one", "OPENAI_BASE_URL": "https://models.example.org"}
+    made = masker(giving("PAY_TOKEN", to="other"), env, keys=["MY_LLM_KEY"])
+    said = made.text(" ".join((*env.values(), "kept-in-a-file", "open-to-others")))
+    names = ("PAY_TOKEN", "MY_LLM_KEY", "ANTHROPIC_API_KEY", "IN_A_FILE")
+    assert [name for name in names if f"[secret:{name}]" not in said] == []
+    assert "a plain one" in said and "open-to-others" in said and "https://models.example.org" in said

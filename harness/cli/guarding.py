@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -35,9 +36,10 @@ def guard_for(at: Place, sandbox: str | None, here: Facts) -> Guard:
     wanted = [level for level in levels if _is_wanted(level, settings)]
     with tempfile.TemporaryDirectory(prefix="harness-") as scratch:
         machine = test_machine(here, Path(scratch).resolve(), wanted)
+    keys = frozenset(at.config.value("endpoints").values())
     guard = Guard(
-        settings, machine, here, _fence(at), environ=dict(os.environ), hidden=_hidden(at),
-        masker=masker(settings, os.environ, at.project.resolve()),
+        without_keys(settings, keys), machine, here, _fence(at), environ=dict(os.environ), hidden=_hidden(at),
+        keys=keys, masker=masker(settings, os.environ, at.project.resolve(), keys),
     )  # fmt: skip
     if settings.floor != "none" and not any(machine.gives(level) for level in LEVELS[LEVELS.index(settings.floor) :]):
         what = f"this machine does not give the confinement {settings.floor} ({guard.reason(settings.floor)})"
@@ -54,6 +56,12 @@ def _settings(at: Place, sandbox: str | None) -> Settings:
         fix = f"use one of {' '.join(words)}"
         raise HarnessError(f"--sandbox {sandbox} is no level{near_text(sandbox, words)}", fix)
     return raised(settings, cast(Require, sandbox))
+
+
+def without_keys(settings: Settings, keys: frozenset[str]) -> Settings:
+    """The settings without what would pass a model endpoint's key to a tool as a plain variable."""
+    env = {tool: tuple(name for name in names if name not in keys) for tool, names in settings.env.items()}
+    return replace(settings, env=env)
 
 
 def _is_wanted(level: Level, settings: Settings) -> bool:

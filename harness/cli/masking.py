@@ -15,7 +15,8 @@ from harness.secrets.masker import Masker
 
 def masker_of(at: Place) -> Masker:
     """The secrets of the person's policy and the keys of model providers. Raises HarnessError for a bad policy."""
-    return masker(load(at.project), os.environ, at.project.resolve())
+    keys = at.config.value("endpoints").values()
+    return masker(load(at.project), os.environ, at.project.resolve(), keys)
 
 
 def late() -> Callable[[str], str]:

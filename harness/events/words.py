@@ -10,6 +10,11 @@ AGENT = "agent"
 """The model of a run that another agent drives: whoever speaks in it may be that agent."""
 
 
+def is_users(by: str) -> bool:
+    """Whether words are a person's own: `user`, `user:NAME`, or `channel:NAME` for a person whom the policy lists."""
+    return by.partition(":")[0] in ("user", "channel")
+
+
 def hear_start(state: State) -> None:
     """The goal and the typed inputs are the user's words; not what a file or an agent said, nor a model's at all."""
     start, source = state.start, state.start.get("by", "user")
@@ -41,5 +46,4 @@ def hear_amended(state: State, data: dict[str, Any]) -> None:
 
 
 def _is_users(state: State, data: dict[str, Any]) -> bool:
-    """`by` is `user`, `user:NAME`, or `channel:NAME` for a person whom the policy lists."""
-    return str(data.get("by", "")).partition(":")[0] in ("user", "channel") and state.model != AGENT
+    return state.model != AGENT and is_users(str(data.get("by", "")))

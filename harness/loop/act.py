@@ -157,7 +157,7 @@ class Crew:
             data |= {"child": op.child or child_name(run, op), "slice": self._slices[op.n]}
         elif tool is not None:
             self._prepare(op, tool, attempt)
-            given = variables(run, tool)
+            given = variables(run, op, tool)
             data |= {"env": given} if given else {}
         run.append("tool.start", data, op.n)
 

@@ -83,13 +83,24 @@ def seconds_of(run: Run, tool: Tool) -> float:
     return TEST_SECONDS if guard is not None and guard.is_test_runner(tool) else run.world.tool_timeout
 
 
-def variables(run: Run, tool: Tool) -> list[str]:
-    """The names of the plain variables and of the secrets that the tool gets."""
+def variables(run: Run, op: Operation, tool: Tool) -> list[str]:
+    """The names of the plain variables and of the secrets that an attempt gets."""
     guard = run.world.guard
     if guard is None:
         return []
     plain = passed(tool, guard.settings, guard.environ).variables
-    return sorted({*plain, *guard.released(tool).values})
+    return sorted({*plain, *guard.released(tool, _is_approved(op)).values})
+
+
+def secret_names(run: Run, tool: Tool) -> list[str]:
+    """The names of the secrets that the tool would get, if a person agrees."""
+    guard = run.world.guard
+    return sorted(guard.released(tool, yes=True).values) if guard is not None else []
+
+
+def _is_approved(op: Operation) -> bool:
+    """Whether a person said yes to this very call."""
+    return op.verdict == "allow" and op.approved_by is not None
 
 
 @contextmanager
@@ -104,7 +115,7 @@ def confined(run: Run, op: Operation, tool: Tool, job: Job, io: IO, direct: bool
         return
     with ExitStack() as stack:
         work = run.folder / "ops" / str(op.n) / str(op.attempt) / "work"
-        secret = _secrets(guard, tool)
+        secret = _secrets(guard, op, tool)
         given = stack.enter_context(placed(tool, secret, work, io))
         plain = passed(tool, guard.settings, guard.environ)
         env = {**job.env, **plain.variables, **given}
@@ -140,7 +151,7 @@ def grant_of(run: Run, tool: Tool, argv: Sequence[str]) -> Grant:
     guard = run.world.guard
     if guard is None or not any(word != "none" for word in tool.net):
         return Grant()
-    plain, secret = passed(tool, guard.settings, guard.environ).variables, guard.released(tool).values
+    plain, secret = passed(tool, guard.settings, guard.environ).variables, guard.released(tool, yes=True).values
     return _grant(run, tool, argv, guard, {**plain, **_revealed(secret)})
 
 
@@ -148,9 +159,9 @@ def _grant(run: Run, tool: Tool, argv: Sequence[str], guard: Guard, known: Mappi
     return hosts_of(tool, run.values(tool.name, tuple(argv)), known, guard.settings)
 
 
-def _secrets(guard: Guard, tool: Tool) -> Mapping[str, Secret]:
+def _secrets(guard: Guard, op: Operation, tool: Tool) -> Mapping[str, Secret]:
     """What was there when the call was judged may be gone now: then it must not start."""
-    found = guard.released(tool)
+    found = guard.released(tool, _is_approved(op))
     if found.problems:
         raise HarnessError(found.problems[0], "give it its secret, and try again")
     return found.values

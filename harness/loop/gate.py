@@ -16,7 +16,7 @@ from harness.events.spending import without
 from harness.events.state import Operation
 from harness.graph.fresh import consumed, unmet
 from harness.loop import question
-from harness.loop.confine import grant_of, network_text
+from harness.loop.confine import grant_of, network_text, secret_names
 from harness.loop.known import file_pipeline
 from harness.loop.run import Run
 from harness.loop.scene import policy_of, scene_of
@@ -39,7 +39,8 @@ def judge(run: Run, op: Operation, call: dict[str, Any] | None = None) -> Decisi
     if op.verb == "verify":  # judging the answer is no call of the model's
         policy = replace(policy, budget={})
     decision = decide(request, policy, (), without(run.state, op))
-    digest = "" if request.effect == "read" else call_digest(run, op.n, request)
+    is_plain_read = request.effect == "read" and decision.verdict != "ask"
+    digest = "" if is_plain_read else call_digest(run, op.n, request)
     record(run, op.n, request, decision, call=call, digest=digest)
     return decision
 
@@ -128,7 +129,7 @@ def _confined(run: Run, tool: Tool, request: Request) -> Request:
     secret = guard.released(tool)
     choice, auth = guard.level(tool, request.effect), secret.problems
     env = tuple(passed(tool, guard.settings, guard.environ).variables)
-    request = replace(request, env=env, secrets=tuple(sorted(secret.values)))
+    request = replace(request, env=env, secrets=tuple(sorted(secret.values)), ungranted=secret.ungranted)
     try:
         request = replace(request, hosts=grant_of(run, tool, request.argv).hosts())
     except HarnessError as error:
@@ -181,7 +182,7 @@ def call_digest(run: Run, n: int, request: Request) -> str:
     parts = {
         "run": run.name, "op": n, "tool": str(tool.path) if tool else request.tool,
         "file": run.tool_digest(tool) if tool else "", "argv": list(request.argv), "cwd": str(run.project),
-        "effect": request.effect, "level": request.level,
+        "effect": request.effect, "level": request.level, "secrets": sorted({*request.secrets, *request.ungranted}),
     }  # fmt: skip
     return hashlib.sha256(to_json(parts).encode()).hexdigest()
 
@@ -237,6 +238,6 @@ def shown(run: Run, op: Operation, position: Mapping[str, int]) -> dict[str, Any
         "run": run.name, "op": op.n, "skill": run.state.start.get("skill", ""), "tool": op.tool, "effect": op.effect,
         "path": str(tool.path) if tool else op.tool, "argv": list(op.argv or ()), "cwd": str(Path(run.project)),
         "digest": op.digest or "", "level": op.level or "none", "reasons": list(op.reasons), "turn": op.turn,
-        "network": network_text(run, op, tool) if tool else "",
+        "network": network_text(run, op, tool) if tool else "", "secrets": secret_names(run, tool) if tool else [],
         **position,
     }  # fmt: skip

@@ -24,7 +24,8 @@ class Guard:
     """What the person's settings and this machine come to, for a run and its children.
 
     `least` is what `--sandbox` asks for. `readable` are files and folders that the person named as inputs. `hidden`
-    are folders that no tool reads: other runs, settings, secrets. `masker` knows what must show nowhere.
+    are folders that no tool reads: other runs, settings, secrets. `keys` are the names of keys that the person's
+    settings give to model endpoints; `masker` knows what must show nowhere.
     """
 
     settings: Settings
@@ -36,6 +37,7 @@ class Guard:
     environ: Mapping[str, str] = field(default_factory=dict)
     hidden: tuple[Path, ...] = ()
     readable: tuple[Path, ...] = ()
+    keys: frozenset[str] = frozenset()
     masker: Masker = field(default_factory=Masker)
 
     def best(self) -> Level:
@@ -66,10 +68,13 @@ class Guard:
         """Whether the tool has the profile of a test runner: it writes the workspace and uses loopback."""
         return tool.name in self.settings.tests
 
-    def released(self, tool: Tool) -> Released:
-        """The secrets of a tool. One that is there and may not be used is a problem of the call, not of the run."""
+    def released(self, tool: Tool, yes: bool = False) -> Released:
+        """The secrets of a tool. One that is there and may not be used is a problem of the call, not of the run.
+
+        `yes`: a person said that it may have those that the policy does not give to it.
+        """
         try:
-            found = released(tool, self.settings, self.environ, self.fence.workspace)
+            found = released(tool, self.settings, self.environ, self.fence.workspace, self.keys, yes)
             self.masker.learn({name: value.reveal() for name, value in found.values.items()})
             return found
         except HarnessError as error:
@@ -77,7 +82,8 @@ class Guard:
 
     def level(self, tool: Tool, effect: str) -> Choice | Refusal:
         """The level a call of this effect gets here, or why it may not run at all."""
-        secret = bool(self.released(tool).values)
+        found = self.released(tool)
+        secret = bool(found.values or found.ungranted)
         if effect == "read" and self.is_test_runner(tool):
             effect = "write"
         call = Call(tool.name, effect, any(host != "none" for host in tool.net), secret, self.trusted)

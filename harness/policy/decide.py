@@ -162,8 +162,15 @@ def _judged(request: Request, policy: Policy, matching: Collection[Rule], given:
     if odd and request.effect == "external":
         return Decision("ask", None, ("destinations",), tuple(_odd_text(dest) for dest in odd))
     if doubts and not relaxed:
-        return Decision("ask", None, ("sandbox.unconfined" if request.unconfined else "default",), doubts)
+        return Decision("ask", None, (_doubtful(request),), doubts)
     return Decision("allow", None, relaxed or ("default",))
+
+
+def _doubtful(request: Request) -> str:
+    """What of the policy the question comes from."""
+    if request.unconfined:
+        return "sandbox.unconfined"
+    return "secrets" if request.ungranted else "default"
 
 
 def _odd_text(dest: Destination) -> str:
@@ -174,6 +181,8 @@ def _doubts(request: Request, policy: Policy) -> tuple[str, ...]:
     """Why the effect alone makes the call ask; empty where it does not."""
     if request.unconfined:
         return ("the tool runs without confinement",)
+    if request.ungranted:
+        return (f"it would get {' '.join(request.ungranted)}, which your policy does not give to {request.tool}",)
     if not request.effect_declared:
         return ("no effect declared",)
     setting = _setting(request, policy)
@@ -196,7 +205,7 @@ def _unnamed(request: Request) -> tuple[str, ...]:
 
 def _relaxed(request: Request, matching: Iterable[Rule], given: Sequence[Grant]) -> tuple[str, ...]:
     """The rules and grants that turn the question into a yes, as a person is shown them."""
-    if request.effect not in RELAXABLE or request.unconfined:
+    if request.effect not in RELAXABLE or request.unconfined or request.ungranted:
         return ()
     rules = [
         rule for rule in matching

@@ -14,6 +14,7 @@ from typing import Any
 
 from harness.events.state import Operation, State
 from harness.models import Part
+from harness.prompt import labels
 from harness.prompt import observation as seen
 from harness.prompt.opening import Named, flat, opening, parts
 from harness.prompt.receipts import receipt_lines, spans
@@ -184,7 +185,7 @@ def _items(view: View) -> Iterator[Item]:
             yield Item(n, "result", _observed(view, n, seen.RESULT_LIMIT))
     for past in recent:
         if words := view.story.words.get(past.turn):
-            yield Item(0, "words", (_own(past.turn, words, view.frame.mark),), past.turn)
+            yield Item(0, "words", (_own(past.turn, words, view.frame),), past.turn)
 
 
 def _turn(view: View, ops: Sequence[int]) -> Iterator[Item]:
@@ -205,10 +206,9 @@ def _observed(view: View, n: int, limit: int) -> tuple[str, ...]:
     return observed(view.state.ops[n], view.state, view.frame, view.blob, limit)
 
 
-def _own(turn: int, words: str, mark: str) -> str:
-    body = seen.cut(seen.neutral(words, mark), seen.RESULT_LIMIT, f"turn:{turn}")
-    about = {"source": f"model#turn {turn}", "class": "unverified", "bytes": len(words.encode("utf-8", "replace"))}
-    return seen.frame(about, body, mark)
+def _own(turn: int, words: str, frame: Frame) -> str:
+    body = seen.cut(seen.neutral(words, frame.mark), seen.RESULT_LIMIT, f"turn:{turn}")
+    return seen.frame(labels.of_words(turn, words, frame), body, frame.mark)
 
 
 def _told(kept: Sequence[Item]) -> list[str]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from hashlib import sha256
 
 from harness.models import Part
+from harness.prompt.labels import of_speaker
 from harness.prompt.observation import attribute, clean, neutral
 from harness.prompt.observation import frame as data_block
 from harness.prompt.texts import (
@@ -105,7 +106,7 @@ def task(frame: Frame, goal: str, inputs: Mapping[str, object]) -> str:
         lines.append(f"checks: {', '.join(frame.checks)}")
     if frame.limits:
         lines.append(f"limits: {frame.limits}")
-    return task_block("\n".join(lines), frame.mark, frame.by)
+    return task_block("\n".join(lines), frame.mark, of_speaker(frame.by, frame))
 
 
 def _value(value: object) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.events.receipt import writer_of
 from harness.events.state import Operation, State
 from harness.models.turns import Picture, Result
+from harness.prompt import labels
 from harness.prompt import observation as seen
 from harness.prompt.texts import Frame, marked, task_block
 
@@ -125,7 +125,7 @@ def _pieces(
         return _feedback(verify, state, frame, blob)
     if call.verb == "ask" and op.answer is not None:
         words = seen.neutral(said(op.answer, blob), frame.mark)
-        return [_Piece(task_block(words, frame.mark, op.answered_by))]
+        return [_Piece(task_block(words, frame.mark, labels.of_speaker(op.answered_by, frame)))]
     if op.result is None:
         raise ValueError(f"operation {op.n} has no result yet")
     return _observed(op, state, frame, blob)
@@ -165,9 +165,9 @@ def _observed(op: Operation, state: State, frame: Frame, blob: Blob) -> list[_Pi
 def _why_pieces(op: Operation, why: str, frame: Frame) -> list[_Piece]:
     """Why a call failed. What a run below says of its end may repeat a tool's or a model's words: it is data."""
     ended, mark = seen.error_class(op), frame.mark
-    if op.child is None:
+    if op.child is None or frame.labels == 1:
         return [_Piece(marked(f"{ended}: {seen.line(why, mark)}", mark))]
-    about = {"source": f"{_name(op, frame)}#{op.n}/why", "bytes": len(why.encode("utf-8", "replace"))}
+    about = {"source": f"{labels.of_call(op, frame)}#{op.n}/why", "bytes": len(why.encode("utf-8", "replace"))}
     return [_Piece(marked(ended, mark)), _Piece(seen.neutral(why, mark), about, f"op:{op.n}")]
 
 
@@ -194,37 +194,13 @@ def _source(op: Operation, state: State, frame: Frame) -> dict[str, Any]:
     """Where a text came from and how the call went, as a frame says it."""
     result, ended = op.result or {}, seen.error_class(op)
     if op.verb == "read":
-        path = str(op.arguments.get("path", ""))
-        writer = writer_of(state, op)
-        label = _label(path, op, state, frame)
-        where = None if label.startswith("file:") else path
-        read = {"source": label, "path": where, "lines": op.arguments.get("lines")}
-        made_by = None if writer is None else f"{_name(writer, frame)}#{writer.n}"
-        return {**read, "from": made_by, "class": ended, "dropped": result.get("dropped")}
-    how = {"source": f"{_name(op, frame)}#{op.n}", "exit": result.get("exit"), "class": ended}
+        return {**labels.of_read(op, state, frame), "class": ended, "dropped": result.get("dropped")}
+    how = {"source": f"{labels.of_call(op, frame)}#{op.n}", "exit": result.get("exit"), "class": ended}
     return {**how, "s": _seconds(result.get("ms")), "stop": result.get("stop"), "dropped": result.get("dropped")}
-
-
-def _name(op: Operation, frame: Frame) -> str:
-    """The label of what a call brings: the worker's run, or the tool."""
-    return f"worker:{op.child}" if op.tool in frame.workers and op.child else f"tool:{op.tool}"
 
 
 def _seconds(ms: object) -> str | None:
     return f"{ms / 1000:.1f}" if isinstance(ms, int | float) else None
-
-
-def _label(path: str, op: Operation, state: State, frame: Frame) -> str:
-    """The label of what was read: it stays that of the tool when its output or its scratch is read again."""
-    if path.startswith("skill:"):
-        return f"skill:{frame.skill}#{op.n}"
-    if path.startswith("turn:") or path == "run:answer.md":
-        return f"model#{op.n}"
-    found = _OF_CALL.match(path)
-    origin = state.ops.get(int(found[1])) if found else None
-    if origin is not None and origin.verb == "read" and origin.n < op.n:
-        return _label(str(origin.arguments.get("path", "")), origin, state, frame)
-    return f"{_name(origin, frame)}#{origin.n}" if origin is not None else f"file:{path}#{op.n}"
 
 
 def _feedback(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from harness.events.words import is_users
 from harness.models import Offer
 from harness.prompt.form import ANY, Form
 from harness.prompt.observation import attribute, clean, neutral
@@ -78,9 +79,10 @@ class Frame:
 
     `body` is the skill's text with its substitutions made, beginning at line `body_line` of `SKILL.md`; `files` are
     the skill's other files with their sizes in bytes; `limits` is said as it stands, as in `20 turns, 40 calls`.
-    `workers` names the entries of `catalogue` that are skills. `by` says whose words the goal is; the inputs of
-    `foreign` are nobody's words, since a file or a pipe brought them. Where a single reply is wanted there are no
-    `verbs`: the body is what the person gave for the system block, and `form` says what the reply must be.
+    `labels` is the version of the labels that the run keeps. `workers` names the entries of `catalogue` that are
+    skills. `by` says whose words the goal is; the inputs of `foreign` are nobody's words, since a file or a pipe
+    brought them. Where a single reply is wanted there are no `verbs`: the body is what the person gave for the system
+    block, and `form` says what the reply must be.
     """
 
     skill: str
@@ -94,6 +96,7 @@ class Frame:
     can_ask: bool
     body_line: int = 1
     workers: frozenset[str] = frozenset()
+    labels: int = 2
     by: str = "user"
     foreign: frozenset[str] = frozenset()
     verbs: bool = True
@@ -148,7 +151,7 @@ def limits_text(budget: Mapping[str, Any]) -> str:
 
 def task_block(text: str, mark: str, by: str = "user") -> str:
     """Words of the person, framed; of somebody else with their label. The text must have been neutralised."""
-    label = "" if by.partition(":")[0] == "user" else f' source="{attribute(by, mark)}"'
+    label = "" if is_users(by) else f' source="{attribute(by, mark)}"'
     return f'<task mark="{mark}"{label}>\n{text}\n</task>'
 
 

@@ -17,6 +17,7 @@ from harness.models import Ended, Offer, Part, Prompt, Replied, Results, Said, T
 from harness.models.body import Growing, turn_bytes, turn_pictures
 from harness.models.turns import Raw
 from harness.prompt.compile import RECENT, Compiled, Past, Spoken, Story, View, compiled, own_words
+from harness.prompt.labels import of_speaker
 from harness.prompt.observation import error_class, neutral, output
 from harness.prompt.opening import flat, opening, parts, system_parts
 from harness.prompt.results import Call, answers, said
@@ -187,7 +188,7 @@ class Transcript:
 
     def _say(self, data: Mapping[str, Any], state: State) -> None:
         asked = state.open_ops.get(data.get("answers") or 0)
-        by = str(data.get("by", "user"))
+        by = of_speaker(str(data.get("by", "user")), self.frame)
         self._said.append(Spoken(data["text"], asked.n if asked is not None and asked.verb == "ask" else 0, by))
         if asked is None or asked.verb != "ask":  # the answer to an `ask` is the result of that call
             self._words.append((said(data["text"], self.blob), by))

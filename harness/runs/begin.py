@@ -30,6 +30,8 @@ from harness.runs.where import check_place
 from harness.skills import Resolved
 from harness.tools import Parameter
 
+LABELS = 2
+"""The version of the labels of texts that a run keeps from its beginning; 1 is told by no field."""
 LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
 PATIENCE, AGENT_PATIENCE = 1.0, 60.0
 """Seconds to try for a run's lock. The commands of an agent queue on it."""
@@ -154,7 +156,7 @@ def _start_data(run: Run, order: Order) -> dict[str, Any]:
         data["context"] = [dict(file) for file in order.context]
     ref = order.model
     model = _model_data(ref) if ref is not None else {"ref": "", "source": ""}
-    data["model"] = model | {"mark": letters(6)}
+    data["model"] = model | {"mark": letters(6), "labels": LABELS}
     data["git"] = git_state(run.project)
     facts = machine()
     data |= {"harness": __version__, "host": facts["host"], "boot": facts["boot"], "pid": facts["pid"]}

@@ -66,8 +66,8 @@ def compose(source: Source) -> Transcript:
         files=tuple((source.hide(name), size) for name, size in _other_files(resolved.skill.folder)),
         catalogue=catalogue, requires=kit.requires,
         checks=tuple(words[0] for words in kit.verify), limits=limits_text(start.get("budget") or {}),
-        mark=start["model"]["mark"], can_ask=True, workers=frozenset(kit.workers), by=str(start.get("by", "user")),
-        foreign=frozenset(start.get("foreign") or ()),
+        mark=start["model"]["mark"], can_ask=True, workers=frozenset(kit.workers), labels=labels_of(start),
+        by=str(start.get("by", "user")), foreign=frozenset(start.get("foreign") or ()),
         project=project_of(start, source.text((start.get("project") or {}).get("text", ""))), context=context_of(start),
     )  # fmt: skip
     return Transcript(frame, partial(_release, kit), source.text, partial(_fresh, kit), source.raw)
@@ -78,7 +78,7 @@ def question_transcript(start: Mapping[str, Any], text: Callable[[object], str])
     kept = start["question"]
     frame = Frame(
         skill=str(start["skill"]), body=text(kept.get("system", "")), files=(), catalogue={}, requires=(), checks=(),
-        limits="", mark=start["model"]["mark"], can_ask=False, verbs=False, form=form_of(kept),
+        limits="", mark=start["model"]["mark"], can_ask=False, verbs=False, form=form_of(kept), labels=labels_of(start),
         max_tokens=int(kept["max_tokens"]),
     )  # fmt: skip
     return Transcript(frame, lambda state: Release((), {}), text, lambda state: (), lambda sha: b"")
@@ -90,8 +90,14 @@ def body_of(skill: Skill, start: Mapping[str, Any], text: Callable[[object], str
     foreign = inputs if all_foreign else start.get("foreign") or ()
     values = {name: tuple(v) if isinstance(v, list) else v for name, v in inputs.items()}
     values |= {name: f"(input {name}, see task)" for name in foreign}
-    goal = "(goal, see task)" if all_foreign or start.get("by") else text(start.get("goal", ""))
+    is_typed = not all_foreign and (labels_of(start) == 1 or not start.get("by"))
+    goal = text(start.get("goal", "")) if is_typed else "(goal, see task)"
     return substitute(skill.body, goal, values)
+
+
+def labels_of(start: Mapping[str, Any]) -> int:
+    """The version of the labels of a run that began like this."""
+    return int(start["model"].get("labels", 1))
 
 
 def _settled(kit: Toolset, state: State) -> Ground:

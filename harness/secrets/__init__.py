@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import secrets as random
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,8 +54,9 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """What a tool's `@env` names come to: `values` it gets, `missing` without a value, `ungranted` without a rule.
+    """What a tool's `@env` names come to: `values` it gets, `missing` without a value.
 
+    `ungranted` have a value that the person's policy does not give to the tool: a person is asked before it gets them.
     `problems` are the reasons why a call cannot be made, one for each required name: the call ends `NEEDS_AUTH`.
     """
 
@@ -79,11 +80,15 @@ def store(env: Mapping[str, str]) -> Path:
     return config_folder(env) / "secrets"
 
 
-def released(tool: Tool, settings: Settings, env: Mapping[str, str], workspace: Path | None = None) -> Released:
+def released(
+    tool: Tool, settings: Settings, env: Mapping[str, str], workspace: Path | None = None,
+    keys: frozenset[str] = frozenset(), yes: bool = False,
+) -> Released:  # fmt: skip
     """Look up the secrets of a tool. `env` is the harness's own environment.
 
-    A name that the user's policy passes to the tool as a plain variable is no secret, and needs no rule. Raises
-    HarnessError for a value or a file that may not be used as a secret; the value is never in its text.
+    A name that the user's policy passes to the tool as a plain variable is no secret, and needs no rule. `keys` are
+    names of model providers' keys beside the usual ones; `yes` is a person's word on what the policy does not give.
+    Raises HarnessError for a value or a file that may not be used as a secret; the value is never in its text.
     """
     values: dict[str, Secret] = {}
     missing, ungranted, problems = [], [], []
@@ -92,48 +97,60 @@ def released(tool: Tool, settings: Settings, env: Mapping[str, str], workspace: 
         name, rule = variable.name, settings.secrets.get(variable.name)
         if name in plain:
             continue
-        if rule is None or tool.name not in rule.tools or is_provider_key(name):
-            ungranted.append(name)
-            problems += [_ungranted(tool, variable, rule, env)] if variable.required else []
-            continue
-        value = _value(name, rule, env, workspace)
+        closed = is_provider_key(name) or name in keys
+        value = None if closed else _value(name, rule, env, workspace)
+        listed = rule is not None and tool.name in rule.tools
         if value is None:
             missing.append(name)
-            problems += [_missing(tool, variable, rule, env)] if variable.required else []
-        else:
+            problems += [_why_not(tool, variable, rule, env, closed)] if variable.required else []
+        elif listed or yes:
             values[name] = Secret(value)
+        if value is not None and not listed:
+            ungranted.append(name)
     return Released(values, tuple(missing), tuple(ungranted), tuple(problems))
 
 
-def masker(settings: Settings, env: Mapping[str, str], workspace: Path | None = None) -> Masker:
-    """What must show nowhere: the secrets that the policy names, and the keys of model providers.
+def masker(
+    settings: Settings, env: Mapping[str, str], workspace: Path | None = None, keys: Iterable[str] = ()
+) -> Masker:
+    """What must show nowhere: the secrets that the policy names or that are kept, and the keys of model providers.
 
-    A secret that may not be used as one is left out: no tool is given it either.
+    `keys` are names of such keys beside the usual ones. A secret that may not be used as one is left out: no tool is
+    given it either.
     """
     values = {name: text for name, text in env.items() if is_provider_key(name) and name.upper().endswith(_KEYS)}
-    for name, rule in settings.secrets.items():
+    for name in dict.fromkeys((*settings.secrets, *keys, *_stored(env))):
         with suppress(HarnessError):
-            values[name] = _value(name, rule, env, workspace) or ""
+            values[name] = _value(name, settings.secrets.get(name), env, workspace) or ""
     return Masker(values)
 
 
-def _ungranted(tool: Tool, variable: EnvVar, rule: SecretRule | None, env: Mapping[str, str]) -> str:
-    if is_provider_key(variable.name):
-        return f"{tool.name} needs {variable.name}, which is a model provider's and goes to no tool"
-    tools = ", ".join((*rule.tools, tool.name)) if rule else tool.name
-    line = f"{variable.name}: {{tools: [{tools}], from: {rule.source if rule else 'env'}}}"
-    fix = f"put `{line}` under secrets in {user_file(env)}"
-    return f"{tool.name} needs {variable.name}, which is not given to it; {fix}"
+def _stored(env: Mapping[str, str]) -> list[str]:
+    """The names of what is kept in files."""
+    try:
+        return sorted(path.name for path in store(env).iterdir())
+    except OSError:
+        return []
 
 
-def _missing(tool: Tool, variable: EnvVar, rule: SecretRule, env: Mapping[str, str]) -> str:
-    place = store(env) / variable.name
-    fix = f"set {variable.name}" if rule.source == "env" else f"write its value to {place}, mode 0600"
-    return f"{tool.name} needs {variable.name}, which has no value; {fix}"
+def _why_not(tool: Tool, variable: EnvVar, rule: SecretRule | None, env: Mapping[str, str], closed: bool) -> str:
+    """Why a required secret is not there, and what to do about it."""
+    name, place = variable.name, store(env) / variable.name
+    if closed:
+        return f"{tool.name} needs {name}, which is a model provider's and goes to no tool"
+    if rule is None or tool.name not in rule.tools:
+        tools = ", ".join((*rule.tools, tool.name)) if rule else tool.name
+        line = f"{name}: {{tools: [{tools}], from: {rule.source if rule else 'env'}}}"
+        return f"{tool.name} needs {name}, which is not given to it; put `{line}` under secrets in {user_file(env)}"
+    fix = f"set {name}" if rule.source == "env" else f"write its value to {place}, mode 0600"
+    return f"{tool.name} needs {name}, which has no value; {fix}"
 
 
-def _value(name: str, rule: SecretRule, env: Mapping[str, str], workspace: Path | None) -> str | None:
-    value = env.get(name) if rule.source == "env" else _from_file(store(env) / name, env, workspace)
+def _value(name: str, rule: SecretRule | None, env: Mapping[str, str], workspace: Path | None) -> str | None:
+    """The value from where the policy says, else from where one is kept."""
+    value = env.get(name) if rule is None or rule.source == "env" else None
+    if not value and (rule is None or rule.source == "file"):
+        value = _from_file(store(env) / name, env, workspace)
     if not value:
         return None
     if "\0" in value:

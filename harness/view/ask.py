@@ -66,6 +66,7 @@ def _facts(request: Request) -> str:
     parts = [f"in {one_line(str(request['cwd']))}"] if request.get("cwd") else []
     parts += [f"confinement {one_line(str(request['level']))}"] if request.get("level") else []
     parts += [one_line(str(request["network"]))] if request.get("network") else []
+    parts += [f"secrets {' '.join(map(one_line, request['secrets']))}"] if request.get("secrets") else []
     parts += [f"digest {one_line(str(request['digest']))[:8]}"] if request.get("digest") else []
     return " · ".join(parts)
 
