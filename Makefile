@@ -2,6 +2,7 @@
 # make torture: the long crash tests, some half an hour.
 # make live: what only a provider can confirm, looked at again; needs a key and costs under 0.05 USD.
 # make test-local: tests with a real small model, which is downloaded once (98 MB).   make local: thirty runs by it.
+# make agentdojo: the tasks and attacks of AgentDojo through the policy, in an environment of its own (.venv-agentdojo).
 # All first make the environment .venv with the exact versions of constraints.txt, and only when these change.
 
 PYTHON ?= python3
@@ -10,7 +11,7 @@ BIN := $(VENV)/bin
 MADE := $(VENV)/.made
 WEIGHTS := $(VENV)/state/harness/models/smollm2-135m/SmolLM2-135M-Instruct.Q4_1.gguf
 
-.PHONY: demo test check bench torture test-local local live clean
+.PHONY: demo test check bench torture test-local local live agentdojo clean
 
 demo: $(MADE)
 	@$(BIN)/harness run oncall-triage what is going wrong -i source=skills/oncall-triage/assets/incident -m none
@@ -46,8 +47,16 @@ $(WEIGHTS): $(MADE)
 live: $(MADE)
 	@$(BIN)/python tests/live.py
 
+agentdojo: .venv-agentdojo/.made
+	@.venv-agentdojo/bin/python tests/agentdojo/replay.py
+
+.venv-agentdojo/.made: pyproject.toml
+	@$(PYTHON) -m venv .venv-agentdojo
+	@.venv-agentdojo/bin/python -m pip install --quiet --disable-pip-version-check -e '.[agentdojo]'
+	@touch $@
+
 clean:
-	@rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	@rm -rf $(VENV) .venv-agentdojo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(MADE): pyproject.toml constraints.txt
