@@ -99,12 +99,6 @@ def test_a_run_gives_its_words_its_spending_and_what_it_waits_for(project: Path)
     assert done.returncode == 7 and "deny NOT_RELEASED" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [(["nope"], "there is no tool nope"), (["--skill", "strict", "nope"], "nope is no tool of strict"),
-     (["--skill", "nope", "look"], "nope"), (["--goal", "x", "--run", "last", "look"], "--run says"),
-     ([], "TOOL")],
-)  # fmt: skip
 def test_a_value_that_must_be_known_is_looked_for_where_words_are_given(project: Path) -> None:
     add_tool(project, "replay", "echo x", "# @option --id! <ID>  which\n# @meta effect read\n# @meta known --id")
     done = explain(project, "replay", "--id", "r-18")
@@ -119,6 +113,12 @@ def test_a_value_that_must_be_known_is_looked_for_where_words_are_given(project:
         assert done.returncode == code, done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(["nope"], "there is no tool nope"), (["--skill", "strict", "nope"], "nope is no tool of strict"),
+     (["--skill", "nope", "look"], "nope"), (["--goal", "x", "--run", "last", "look"], "--run says"),
+     ([], "TOOL")],
+)  # fmt: skip
 def test_what_cannot_be_explained_is_a_usage_error(project: Path, words: list[str], said: str) -> None:
     done = explain(project, *words)
     assert done.returncode == 2 and said in done.stderr

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.planting import NEEDLES, SECRETS, left_in
@@ -34,3 +36,9 @@ def test_each_sink_held_something_that_was_masked(sinks: dict[str, bytes], sink:
 def test_a49_no_file_of_the_run_was_forgotten(sinks: dict[str, bytes]) -> None:
     kinds = {name.removeprefix("kept: ") for name in sinks if name.startswith("kept: ")}
     assert {"events.jsonl", "ops", "blobs", "answer.md", "inbox", "lock", "state folder"} <= kinds
+
+
+def test_show_reports_each_leak_by_name_and_place(sinks: dict[str, bytes]) -> None:
+    shown = sinks["show, unknown: 36 forms"].decode()
+    assert re.search(r"^masked API_TOKEN:.*stdout of spill #1", shown, re.MULTILINE | re.DOTALL)
+    assert '{"name": "SIGN_KEY", "tool": "spill", "sink": "stdout", "op": 1}' in shown

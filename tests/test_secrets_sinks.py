@@ -156,3 +156,11 @@ def test_a_secret_that_was_changed_on_the_way_is_masked_by_its_new_value(project
     ran = project.run([reply(call("rotate")), reply(call("use")), finish()])
     assert "fresh-value-of-it" not in (ran.folder / "events.jsonl").read_text()
     assert ("API_TOKEN", "use", "stdout") in leaks(ran)
+
+
+def test_a52_what_a_run_keeps_is_private_and_so_is_what_was_masked(project: Caged) -> None:
+    ran = project.run([reply(call("spill-more", "keep"), call("spill-more", "print")), finish()])
+    found = {path: path.stat().st_mode & 0o777 for path in ran.folder.rglob("*") if not path.is_symlink()}
+    assert {mode for path, mode in found.items() if path.is_file()} == {0o600}
+    assert {mode for path, mode in found.items() if path.is_dir()} == {0o700}
+    assert found[ran.folder / "ops" / "2" / "1" / "out"] == 0o600

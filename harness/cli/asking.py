@@ -17,10 +17,13 @@ WORDS = {"approve": "approved", "deny": "denied", "answer": "answered"}
 
 
 class Terminal:
-    """Asks on the controlling terminal. Child runs ask through the same one, in turn."""
+    """Asks on the controlling terminal. Child runs ask through the same one, in turn.
 
-    def __init__(self, view: Any, mode: Mode, runs_dir: Path) -> None:
-        self.view, self.mode, self.runs_dir = view, mode, runs_dir
+    `hide` masks the secrets in the file of a tool that a person looks at.
+    """
+
+    def __init__(self, view: Any, mode: Mode, runs_dir: Path, hide: Callable[[str], str]) -> None:
+        self.view, self.mode, self.runs_dir, self.hide = view, mode, runs_dir, hide
         self._turn = threading.Lock()
 
     @property
@@ -33,7 +36,7 @@ class Terminal:
         with self._turn:
             self.view.suspend()
             try:
-                answer = approve(request, _poll(elsewhere, self.runs_dir / request["run"]))
+                answer = approve({**request, "hide": self.hide}, _poll(elsewhere, self.runs_dir / request["run"]))
             finally:
                 self.view.resume()
         return Said(answer.verdict, answer.why)

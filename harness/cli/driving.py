@@ -269,7 +269,10 @@ def blob_reader(runs: Path) -> Callable[[str, str], bytes]:
 def terminal_ask(driver: Driver) -> Any:
     from harness.cli.asking import Terminal
 
-    return Terminal(driver.view, driver.mode, runs_dir(driver.at))
+    def hide(text: str) -> str:  # which secrets there are is known once the run is opened
+        return driver.said.hide(text) if driver.said.hide else text
+
+    return Terminal(driver.view, driver.mode, runs_dir(driver.at), hide)
 
 
 def options_of(

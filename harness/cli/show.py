@@ -145,7 +145,7 @@ def as_object(at: Place, folder: Path, run: Run, owned: bool) -> dict[str, Any]:
         "answer": None if last.get("unaccepted") else answer, "unaccepted": answer if last.get("unaccepted") else None,
         "spent": last.get("spent"), "limits": run.start.get("budget"), "verdicts": (run.verdict or {}).get("checks"),
         "waiting": [row.op for row in waiting(run)], "steps": steps, "folder": str(folder),
-        "fork": run.start.get("fork"), **({"demonstration": True} if run.demonstration else {}),
+        "fork": run.start.get("fork"), "leaks": run.leaks, **({"demonstration": True} if run.demonstration else {}),
         "inherited": asdict(run.inherited) if run.inherited is not None else None,
     }  # fmt: skip
 

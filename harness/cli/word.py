@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.masking import hide_of
+from harness.cli.masking import hide_of, masker_of
 from harness.cli.options import Globals, globals_of, manual
 from harness.cli.output import flags, print_json, say
 from harness.cli.place import Place, catalog, place, runs_dir
@@ -158,7 +158,7 @@ def _terminal(at: Place, mode: Mode) -> Any:
     from harness.cli.asking import Terminal
     from harness.view.quiet import Quiet
 
-    return Terminal(Quiet(), mode, runs_dir(at))
+    return Terminal(Quiet(), mode, runs_dir(at), masker_of(at).text)
 
 
 def _request(at: Place, target: Waiting) -> dict[str, Any]:

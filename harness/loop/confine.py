@@ -121,7 +121,7 @@ def confined(run: Run, op: Operation, tool: Tool, job: Job, io: IO, direct: bool
         env = {**job.env, **plain.variables, **given}
         tools = toolchains(guard.environ) if guard.is_test_runner(tool) else Toolchains(env["PATH"])
         env["PATH"] = tools.path
-        grant = guard.reaches(tool, run.values(tool.name, op.argv or ()))
+        grant = guard.reaches(tool, run.values(tool.name, op.argv or ()), _is_approved(op))
         proxy = _proxy(grant, level, stack)
         cage = cage_of(run, op, tool, level, grant, proxy, (*plain.readable, *tools.readable))
         job = replace(job, env=env, limits=cage.limits)

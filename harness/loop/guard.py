@@ -101,12 +101,15 @@ class Guard:
         unconfined = self.settings.unconfined.get(tool.name, "")
         return level_for(call, self.machine, self.settings.require, unconfined, self.floor())
 
-    def reaches(self, tool: Tool, values: Values) -> Grant:
-        """Where a call with these values may connect. Raises HarnessError for one that names no host."""
+    def reaches(self, tool: Tool, values: Values, yes: bool = True) -> Grant:
+        """Where a call with these values may connect, with the secrets that a person's yes would release.
+
+        Raises HarnessError for a value that names no host.
+        """
         if not any(word != "none" for word in tool.net):
             return Grant()
         plain = passed(tool, self.settings, self.environ).variables
-        secret = {name: value.reveal() for name, value in self.released(tool, yes=True).values.items()}
+        secret = {name: value.reveal() for name, value in self.released(tool, yes).values.items()}
         return hosts_of(tool, values, {**plain, **secret}, self.settings)
 
     def confined(self, tool: Tool, request: Request) -> Request:

@@ -186,7 +186,8 @@ class Run:
 
     def append(self, kind: str, data: dict[str, Any], op: int | None = None) -> None:
         """Write one event, its secrets masked, and let the state follow. What was masked is reported beside it."""
-        data = hidden(data, self.masker.raw, self.log.found)
+        if self.masker.longest:
+            data = hidden(data, self.masker.raw, self.log.found)
         names, self.log.found = self.log.found, set()
         if kind == "run.start":  # which is the first of a journal
             self._take(self.log.append(kind, data, op))

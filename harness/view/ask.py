@@ -94,7 +94,8 @@ def tool_text(request: Request) -> str:
     path = Path(str(request.get("cwd") or "")) / str(request.get("path") or request["tool"])
     try:
         with path.open("rb") as file:
-            parts.append(f"{path}:\n{file.read(MOST_OF_FILE).decode('utf-8', 'replace')}")
+            text = file.read(MOST_OF_FILE).decode("utf-8", "replace")
+        parts.append(f"{path}:\n{request['hide'](text) if 'hide' in request else text}")
     except OSError as failure:
         parts.append(f"{path}: cannot be read: {failure.strerror}")
     return escape("\n\n".join(parts))

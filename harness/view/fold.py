@@ -67,6 +67,12 @@ def _amended(run: Run, event: Event, data: dict[str, Any]) -> None:
     run.rows[row.op] = row
 
 
+def _leaked(run: Run, event: Event, data: dict[str, Any]) -> None:
+    leak = {**{key: data.get(key) for key in ("name", "tool", "sink")}, "op": event.get("op")}
+    if leak not in run.leaks:
+        run.leaks.append(leak)
+
+
 def _forget(run: Run, row: Row) -> None:
     """A stage is shown once, as it was decided on last."""
     for other in [old.op for old in run.rows.values() if old.name == row.name and old.op != row.op]:
@@ -255,5 +261,5 @@ def _left(row: Row) -> str:
 _KINDS: dict[str, Callable[[Run, Event, dict[str, Any]], None]] = {
     "run.start": _start, "resume": _resume, "model.start": _asked, "model.reply": _reply, "model.fail": _failed_reply,
     "decide": _decide, "tool.start": _started, "tool.end": _ended, "user.say": _said, "verify": _verified,
-    "park": _parked, "run.end": _run_ended, "amend": _amended,
+    "park": _parked, "run.end": _run_ended, "amend": _amended, "secret.leak": _leaked,
 }  # fmt: skip

@@ -58,7 +58,7 @@ class Run:
     """One log's rows. `opened` is the epoch second at which the model was asked, None when no request is out.
 
     `demonstration` says that such a model gave the newest reply. Of a fork, `inherited` is what the copied lines used,
-    and `seam` the last operation among them.
+    and `seam` the last operation among them. `leaks` are the reports of secrets that were masked: name, tool, sink, op.
     """
 
     name: str
@@ -77,6 +77,7 @@ class Run:
     end: dict[str, Any] | None = None
     park: dict[str, Any] | None = None
     redacted: bool = False
+    leaks: list[dict[str, Any]] = field(default_factory=list)
     at: float = 0.0
     epoch: int = 0
     seq: int = 0

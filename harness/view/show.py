@@ -27,7 +27,7 @@ def show(tree: Tree, look: Look, colour: bool = False, owned: bool = False) -> s
                 abandon(each)
     head: Line = ((first_line(run, look.glyphs, look.width), "bold"),)
     parts = [[ansi(head, colour), *_origin(run)], _goal(run, look), _tree(tree, look, colour), _answer(run, look)]
-    parts += [_verdict(run, look, colour), last_lines(tree, look.glyphs, look.width, owned)]
+    parts += [_leaks(tree, look), _verdict(run, look, colour), last_lines(tree, look.glyphs, look.width, owned)]
     return "\n".join("\n".join(part) for part in parts if part) + "\n"
 
 
@@ -70,6 +70,16 @@ def _answer(run: Run, look: Look) -> list[str]:
         return []
     text = f"{LABEL}\n\n{text}" if run.demonstration else text
     return _labelled("answer" if ended.get("stop") == "passed" else "not accepted", text, look)
+
+
+def _leaks(tree: Tree, look: Look) -> list[str]:
+    """Which secrets were masked, and where they would have shown; the runs below included."""
+    places: dict[str, dict[str, None]] = {}
+    for leak in (leak for run in tree.runs.values() for leak in run.leaks):
+        number = f" #{leak['op']}" if leak["op"] else ""
+        places.setdefault(str(leak["name"]), {})[f"{leak['sink']} of {leak['tool']}{number}"] = None
+    told = [(f"masked {name}", ", ".join(found)) for name, found in sorted(places.items())]
+    return [line for label, where in told for line in _labelled(label, where, look)]
 
 
 def _verdict(run: Run, look: Look, colour: bool) -> list[str]:
