@@ -40,6 +40,12 @@ def keys(fake: FakeOpenAI) -> list[str | None]:
     return [headers.get("authorization") for _, headers, _ in fake.requests]
 
 
+def test_models_check_sends_the_key_of_the_endpoint(project: Path, fake: FakeOpenAI) -> None:
+    settings(project, f"endpoints: {{'{fake.base}': {{key: GATEWAY_KEY}}}}\n")
+    done = harness("models", "check", f"openai:m@{fake.base}", cwd=project, GATEWAY_KEY=KEY)
+    assert (done.returncode, keys(fake)) == (0, [f"Bearer {KEY}"]), done.stdout
+
+
 @pytest.mark.parametrize("end", ["", "/"])
 def test_an_endpoint_is_given_the_key_that_the_user_names_for_it(project: Path, fake: FakeOpenAI, end: str) -> None:
     settings(project, f"endpoints: {{'{fake.base}{end}': {{key: GATEWAY_KEY}}}}\n")

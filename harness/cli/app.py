@@ -62,6 +62,9 @@ TABLE: dict[str, Row] = {
     "models check": Row("models:check", LOOK, "Ask a model for the smallest reply."),
     "models add": Row("models_add:add", LOOK, "Fetch and pin weights for local:NAME."),
     "trust": Row("trust:trust", LOOK, "Look at a project and let its skills and tools act."),
+    "policy": Row("", LOOK, "Policy: what is allowed, asked and denied."),
+    "policy explain": Row("policy:explain", LOOK, "Say what would become of a call, and why."),
+    "policy check": Row("policy:check", LOOK, "Load every policy file and run the examples of its rules."),
     "tools new": Row("tools_new:new", LOOK, "Write a new tool with a complete header."),
 }
 
@@ -116,7 +119,7 @@ class Group(Page, TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         for parameter in self.get_params(ctx):
             spare_validation(parameter)
-        if self.noun:
+        if self.noun and "list" in children(self.noun):
             args = with_list(args)
         with usage_of(ctx):
             rest = super().parse_args(ctx, args)

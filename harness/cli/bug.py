@@ -11,6 +11,7 @@ from pathlib import Path
 
 from harness import __version__
 from harness.errors import HarnessError
+from harness.events.io import make_private
 from harness.policy.files import state_folder
 
 
@@ -33,7 +34,7 @@ def text(error: Exception, arguments: list[str]) -> str:
 
 def written(body: str) -> Path:
     folder = state_folder(os.environ) / "log"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(folder)
     path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:

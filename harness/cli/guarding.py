@@ -8,13 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from harness.cli.place import Place, runs_dir
+from harness.cli.place import Place, found_tool, runs_dir
 from harness.errors import DeniedError, HarnessError, near_text
 from harness.executor import tree
 from harness.loop.fence import Fence
 from harness.loop.guard import Guard, hidden_folders
 from harness.policy import LEVELS, Level, Require
-from harness.policy.files import config_folder, state_folder
+from harness.policy.examples import check_examples
+from harness.policy.files import check_private, config_folder, state_folder
 from harness.policy.settings import PROJECT_FILE, Settings, load, raised
 from harness.sandbox.facts import Facts, facts
 from harness.sandbox.kernel import set_undumpable
@@ -31,7 +32,9 @@ def make_guard(at: Place, sandbox: str | None) -> Guard:
 
 def guard_for(at: Place, sandbox: str | None, here: Facts) -> Guard:
     """The same on a machine of which `here` is true."""
+    check_private(state_folder(os.environ))
     settings = _settings(at, sandbox)
+    check_examples(settings.rules, lambda name: found_tool(at, name), at.project, settings)
     levels: tuple[Level, ...] = ("landlock", "full")
     wanted = [level for level in levels if _is_wanted(level, settings)]
     with tempfile.TemporaryDirectory(prefix="harness-") as scratch:

@@ -126,7 +126,8 @@ def check(ctx: typer.Context, model: Model = None) -> int:
     """Ask a model for the smallest reply, and say what came of it."""
     said = globals_of(ctx)
     at = place(said)
-    rows = [check_row(ref) for ref in asked_for(at, model)]
+    how = Opening(Path.cwd(), None, keys=wishes_of(at.config).keys)
+    rows = [check_row(ref, how) for ref in asked_for(at, model)]
     if said.json:
         print_json({"checked": rows})
     else:
@@ -146,26 +147,26 @@ def asked_for(at: Place, model: str | None) -> list[ModelRef]:
     return list({ref.text: ref for ref in every}.values())
 
 
-def check_row(ref: ModelRef) -> Row:
+def check_row(ref: ModelRef, how: Opening) -> Row:
     """One call. A model that cannot be opened is a row, too, so that the others are still asked."""
     started = time.monotonic()
     try:
-        code, state, said = _asked(ref)
+        code, state, said = _asked(ref, how)
     except HarnessError as error:
         code, state, said = error.exit_code, "unusable", f"{error.message}; fix: {error.fix}"
     ms = round((time.monotonic() - started) * 1000)
     return {"model": ref.text, "state": state, "code": code, "ms": ms, "said": said, "demonstration": ref.demonstration}
 
 
-def _asked(ref: ModelRef) -> tuple[int, str, str]:
+def _asked(ref: ModelRef, how: Opening) -> tuple[int, str, str]:
     """Exit code, state in a word, what was said."""
-    from harness.models.asking import SMALLEST, nobody
+    from harness.models.asking import SMALLEST
 
     if ref.scheme in ("none", "scripted"):
         if ref.scheme == "scripted":
-            open_model(ref, Opening(Path.cwd(), nobody()))
+            open_model(ref, how)
         return 0, "ok", "there is nobody to ask"
-    model = open_model(ref, Opening(Path.cwd(), nobody()))
+    model = open_model(ref, how)
     try:
         reply = model(SMALLEST, on=lambda text: None)
     finally:

@@ -145,6 +145,14 @@ def scripts(at: Place) -> Iterator[tuple[Root, Path]]:
             yield root, folder
 
 
+def found_tool(at: Place, name: str) -> Tool | None:
+    """The same as `find_tool`, or None where a name means nothing here."""
+    try:
+        return find_tool(at, name)
+    except HarnessError:
+        return None
+
+
 def find_tool(at: Place, name: str) -> Tool:
     """What a name means here: the first `bin/` that has it, else a skill's own script. Raises HarnessError."""
     from harness.tools.discovery import read_bin

@@ -58,6 +58,7 @@ def _run_start(state: State, data: dict[str, Any], _: int) -> None:
     state.budget, state.inputs = dict(data.get("budget") or {}), dict(data.get("inputs") or {})
     state.model = (data.get("model") or {}).get("ref", "")
     state.boot = _boot(data)
+    state.policy = (data.get("digests") or {}).get("policy", "")
     hear_start(state)
 
 
@@ -142,7 +143,7 @@ def _decide(state: State, data: dict[str, Any], n: int) -> None:
     if "argv" in data:
         op.argv = argv_of(data["argv"])
     op.effect, op.repeat = data.get("effect", op.effect), data.get("repeat", op.repeat)
-    op.digest, op.level = data.get("digest", op.digest), data.get("level", op.level)
+    op.digest, op.level, op.policy = data.get("digest", op.digest), data.get("level", op.level), state.policy
     if "amounts" in data and not op.counted:
         op.amounts = dict(data["amounts"])
     if data.get("via"):
@@ -263,6 +264,8 @@ def _resume(state: State, data: dict[str, Any], _: int) -> None:
         state.breakers.clear()
     state.since_resume, state.git = state.next_op, data.get("git")
     for change in data.get("changes") or ():
+        if change.get("what") == "policy":
+            state.policy = change.get("to", "")
         state.stale.update(state.by_tool.get(str(change.get("what", "")).removeprefix("tool "), ()))
 
 

@@ -30,6 +30,15 @@ def own_children() -> set[int]:
         return {child.pid for child in _children if child.returncode is None}
 
 
+def make_private(folder: Path) -> None:
+    """Make a folder that is for nobody else, its parents too from the one called `harness` on. Raises OSError."""
+    ways = [*reversed(folder.parents), folder]
+    top = next((at for at, way in enumerate(ways) if way.name == "harness"), len(ways) - 1)
+    ways[top].parent.mkdir(parents=True, exist_ok=True)
+    for way in ways[top:]:  # `parents` would make those on the way for everybody
+        way.mkdir(mode=0o700, exist_ok=True)
+
+
 class IO:
     """The real thing. Every descriptor it opens is close-on-exec; errors are the `OSError` of the system."""
 

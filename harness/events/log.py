@@ -285,6 +285,13 @@ def first_data(folder: Path) -> dict[str, Any] | None:
     return data
 
 
+def unowned(folder: Path, io: IO, clock: Clock) -> Log:
+    """A journal for one who only looks: as it lies there, and nothing can be appended."""
+    log = Log(folder, io, clock, -1)
+    log.events, log.broken = tuple(follow(folder)), True
+    return log
+
+
 def follow(folder: Path) -> list[dict[str, Any]]:
     """The good events of a journal that somebody else may be writing: stops at the first line that is not good."""
     path = folder / "events.jsonl"

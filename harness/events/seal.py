@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from harness.errors import JournalError
-from harness.events.io import IO
+from harness.events.io import IO, make_private
 from harness.events.log import Log
 
 OPEN = "open"
@@ -25,8 +25,7 @@ def ready(seals: Path | None) -> Path | None:
     """The folder of seals, made if need be; None where it cannot be made, and then nothing is sealed."""
     if seals is not None:
         try:
-            seals.parent.mkdir(parents=True, exist_ok=True, mode=0o700)  # what `parents` makes is open to others
-            seals.mkdir(exist_ok=True, mode=0o700)
+            make_private(seals)
         except OSError:
             return None
     return seals

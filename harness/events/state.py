@@ -47,7 +47,8 @@ class Operation:
     the host and boot it was started on. `tries` counts the attempts that may have had an effect. `rest_until` (epoch
     seconds) is when an announced retry or query is due. `result` is the data of the newest `tool.end`. `error` is the
     reason a call never was one (a reply's parse error, or a `finish` beside other calls). `counted` is True once it was
-    allowed for the first time; `amounts` is what it moves, by currency, until its end proves that nothing happened.
+    allowed for the first time; `policy` is the digest of what it was decided under; `amounts` is what it moves, by
+    currency, until its end proves that nothing happened.
     """
 
     n: int
@@ -83,6 +84,7 @@ class Operation:
     answer: Any = None
     answered_by: str = "user"
     level: str = ""
+    policy: str = ""
     closed: bool = False
 
     @property
@@ -148,7 +150,7 @@ class State:
     amendment, `since_end` since the newest end or amendment. `said` are the user's own words, `given` what an agent, a
     file or a pipe said in their place; `foreign` is True once somebody else gave the run a goal, an input or a message.
     `written` leads from the SHA-256 of a file to the call that first made it: its label and its words stay
-    with the content, wherever that is read.
+    with the content, wherever that is read. `policy` is the digest of the policy that decides now.
     """
 
     status: str = "new"
@@ -206,3 +208,4 @@ class State:
     said: list[Any] = field(default_factory=list)
     given: list[Any] = field(default_factory=list)
     foreign: bool = False
+    policy: str = ""

@@ -20,7 +20,7 @@ from harness.loop.guard import Guard
 from harness.loop.run import Run
 from harness.loop.toolchains import Toolchains, toolchains
 from harness.policy import Level
-from harness.policy.hosts import Grant, hosts_of
+from harness.policy.hosts import Grant
 from harness.policy.settings import limits_of
 from harness.sandbox import Cage, names
 from harness.sandbox.choose import Refusal
@@ -121,7 +121,7 @@ def confined(run: Run, op: Operation, tool: Tool, job: Job, io: IO, direct: bool
         env = {**job.env, **plain.variables, **given}
         tools = toolchains(guard.environ) if guard.is_test_runner(tool) else Toolchains(env["PATH"])
         env["PATH"] = tools.path
-        grant = _grant(run, tool, op.argv or (), guard, {**plain.variables, **_revealed(secret)})
+        grant = guard.reaches(tool, run.values(tool.name, op.argv or ()))
         proxy = _proxy(grant, level, stack)
         cage = cage_of(run, op, tool, level, grant, proxy, (*plain.readable, *tools.readable))
         job = replace(job, env=env, limits=cage.limits)
@@ -141,22 +141,9 @@ def network_text(run: Run, op: Operation, tool: Tool) -> str:
     if guard is None:
         return ""
     try:
-        return grant_of(run, tool, op.argv or ()).text(level)
+        return guard.reaches(tool, run.values(tool.name, op.argv or ())).text(level)
     except HarnessError as error:
         return f"network: {error}"
-
-
-def grant_of(run: Run, tool: Tool, argv: Sequence[str]) -> Grant:
-    """Where a call of the tool may connect. Raises HarnessError for a value that names no host."""
-    guard = run.world.guard
-    if guard is None or not any(word != "none" for word in tool.net):
-        return Grant()
-    plain, secret = passed(tool, guard.settings, guard.environ).variables, guard.released(tool, yes=True).values
-    return _grant(run, tool, argv, guard, {**plain, **_revealed(secret)})
-
-
-def _grant(run: Run, tool: Tool, argv: Sequence[str], guard: Guard, known: Mapping[str, str]) -> Grant:
-    return hosts_of(tool, run.values(tool.name, tuple(argv)), known, guard.settings)
 
 
 def _secrets(guard: Guard, op: Operation, tool: Tool) -> Mapping[str, Secret]:
@@ -165,10 +152,6 @@ def _secrets(guard: Guard, op: Operation, tool: Tool) -> Mapping[str, Secret]:
     if found.problems:
         raise HarnessError(found.problems[0], "give it its secret, and try again")
     return found.values
-
-
-def _revealed(secret: Mapping[str, Secret]) -> dict[str, str]:
-    return {name: value.reveal() for name, value in secret.items()}
 
 
 def _proxy(grant: Grant, level: Level, stack: ExitStack) -> Proxy | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from harness.loop import inbox
+from harness.loop import inbox, reading
 from harness.loop.act import Crew
 from harness.loop.ending import end
+from harness.loop.gate import is_undecided, judge, judge_read
 from harness.loop.run import Run, Stop
 from harness.loop.settle import look, settle
 from harness.policy.budget import exhausted
@@ -17,6 +18,7 @@ IDLE = 100
 
 def drive_by(run: Run, step: Callable[[Crew], Stop | None]) -> Stop:
     """Take one step after another until the run stops."""
+    reconsider(run)
     idle, seq = 0, run.state.seq
     with inbox.watched(run), Crew(run) as crew:
         while True:
@@ -27,6 +29,17 @@ def drive_by(run: Run, step: Callable[[Crew], Stop | None]) -> Stop:
             seq, crew.rested = run.state.seq, False
             if idle > IDLE:
                 raise RuntimeError(f"the loop makes no headway after event {seq} of {run.name}")
+
+
+def reconsider(run: Run) -> None:
+    """Decide anew what was decided under another policy and has not begun; a yes that was not used is void with it."""
+    for op in [op for op in run.state.open_ops.values() if is_undecided(op) and op.policy != run.state.policy]:
+        if op.approved_by is not None:
+            run.note("changed", f"the approval of operation {op.n} is void: the policy is not what it was.")
+        if op.verb == "read":
+            judge_read(run, op, reading.request_of(run, op))
+        else:
+            judge(run, op)
 
 
 def _due(crew: Crew) -> Stop | None:

@@ -9,14 +9,14 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from harness.errors import HarnessError, near_text
+from harness.errors import near_text
 from harness.events.breaker import refusal as refusal_now
 from harness.events.line import to_json
 from harness.events.spending import without
 from harness.events.state import Operation
 from harness.graph.fresh import consumed, unmet
 from harness.loop import question
-from harness.loop.confine import grant_of, network_text, secret_names
+from harness.loop.confine import network_text, secret_names
 from harness.loop.known import file_pipeline
 from harness.loop.run import Run
 from harness.loop.scene import policy_of, scene_of
@@ -24,8 +24,6 @@ from harness.policy.compose import MAX_CALLS, TOO_LARGE, compose, too_large
 from harness.policy.decide import decide
 from harness.policy.decide import over_budget as over_limit
 from harness.policy.request import Decision, Request
-from harness.sandbox.choose import Refusal
-from harness.secrets import passed
 from harness.tools import Tool, can_answer
 
 DIGEST_SHOWN = 16
@@ -39,17 +37,26 @@ def judge(run: Run, op: Operation, call: dict[str, Any] | None = None) -> Decisi
     if op.verb == "verify":  # judging the answer is no call of the model's
         policy = replace(policy, budget={})
     decision = decide(request, policy, (), without(run.state, op))
-    is_plain_read = request.effect == "read" and decision.verdict != "ask"
-    digest = "" if is_plain_read else call_digest(run, op.n, request)
-    record(run, op.n, request, decision, call=call, digest=digest)
+    record(run, op.n, request, decision, call=call, digest=_bound(run, op, request, decision))
     return decision
 
 
 def judge_read(run: Run, op: Operation, request: Request) -> Decision:
     """The same for the verb `read`, whose request knows no tool."""
     decision = decide(request, policy_of(run), (), without(run.state, op))
-    record(run, op.n, request, decision)
+    record(run, op.n, request, decision, digest=_bound(run, op, request, decision))
     return decision
+
+
+def _bound(run: Run, op: Operation, request: Request, decision: Decision) -> str:
+    """What a yes is bound to; a plain read needs none."""
+    plain = request.effect == "read" and decision.verdict != "ask"
+    return "" if plain else call_digest(run, op.n, request)
+
+
+def is_undecided(op: Operation) -> bool:
+    """Whether a call was decided on and has not begun, so that another policy has a say in it."""
+    return op.verdict in ("allow", "ask") and not op.attempt and not op.closed and op.verb in ("run", "read", "stage")
 
 
 def build_request(run: Run, op: Operation) -> tuple[Request, tuple[int, ...]]:
@@ -117,29 +124,11 @@ def _tool_request(run: Run, op: Operation, tool: Tool, args: list[str]) -> tuple
     request = replace(compose(tool, args, scene_of(run)), listed=listed, near=near, trust=trust)
     if _is_unfit(request):
         return request, ()
-    request = _confined(run, tool, request)
+    if run.world.guard is not None:
+        request = run.world.guard.confined(tool, request)
     if op.verb == "verify":  # its words are the skill's own
         return replace(request, grounding=()), ()
     return _graphed(run, op, request)
-
-
-def _confined(run: Run, tool: Tool, request: Request) -> Request:
-    """The request with the confinement it would get, and the secrets it lacks."""
-    guard = run.world.guard
-    if guard is None or tool.pipeline:
-        return request
-    secret = guard.released(tool)
-    choice, auth = guard.level(tool, request.effect), secret.problems
-    env = tuple(passed(tool, guard.settings, guard.environ).variables)
-    request = replace(request, env=env, secrets=tuple(sorted(secret.values)), ungranted=secret.ungranted)
-    try:
-        request = replace(request, hosts=grant_of(run, tool, request.argv).hosts())
-    except HarnessError as error:
-        return replace(request, problems=(f"{error.message}; {error.fix}",))
-    if isinstance(choice, Refusal):
-        return replace(request, caged=f"{choice.why}; {choice.fix}", auth=auth)
-    unconfined = tool.name in guard.settings.unconfined and choice.level == "none"
-    return replace(request, level=choice.level, auth=auth, unconfined=unconfined)
 
 
 def _graphed(run: Run, op: Operation, request: Request) -> tuple[Request, tuple[int, ...]]:
@@ -184,7 +173,10 @@ def call_digest(run: Run, n: int, request: Request) -> str:
     parts = {
         "run": run.name, "op": n, "tool": str(tool.path) if tool else request.tool,
         "file": run.tool_digest(tool) if tool else "", "argv": list(request.argv), "cwd": str(run.project),
-        "effect": request.effect, "level": request.level, "secrets": sorted({*request.secrets, *request.ungranted}),
+        "effect": request.effect, "level": request.level, "env": list(request.env),
+        "secrets": sorted({*request.secrets, *request.ungranted}),
+        "hosts": list(request.hosts), "paths": [[path.real, path.mode] for path in request.paths],
+        "policy": run.world.guard.policy_digest() if run.world.guard is not None else "",
     }  # fmt: skip
     return hashlib.sha256(to_json(parts).encode()).hexdigest()
 

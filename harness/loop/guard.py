@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError
 from harness.loop.fence import Fence
 from harness.policy import LEVELS, Level
+from harness.policy.hosts import Grant, hosts_of
+from harness.policy.request import Request, Values
 from harness.policy.settings import Settings
 from harness.policy.vouching import Trust
 from harness.sandbox import Machine
 from harness.sandbox.choose import Call, Choice, Refusal, level_for, strongest, summary
 from harness.sandbox.facts import Facts
-from harness.secrets import Released, released, store
+from harness.secrets import Released, passed, released, store
 from harness.secrets.masker import Masker
 from harness.tools import Tool
 
@@ -40,6 +42,13 @@ class Guard:
     readable: tuple[Path, ...] = ()
     keys: frozenset[str] = frozenset()
     masker: Masker = field(default_factory=Masker)
+    _told: tuple[Settings, str] | None = None
+
+    def policy_digest(self) -> str:
+        """The digest of the settings, made once for each."""
+        if self._told is None or self._told[0] is not self.settings:
+            self._told = self.settings, self.settings.digest
+        return self._told[1]
 
     def best(self) -> Level:
         """The strongest level that calls get here."""
@@ -91,6 +100,31 @@ class Guard:
         call = Call(tool.name, effect, any(host != "none" for host in tool.net), secret, trusted)
         unconfined = self.settings.unconfined.get(tool.name, "")
         return level_for(call, self.machine, self.settings.require, unconfined, self.floor())
+
+    def reaches(self, tool: Tool, values: Values) -> Grant:
+        """Where a call with these values may connect. Raises HarnessError for one that names no host."""
+        if not any(word != "none" for word in tool.net):
+            return Grant()
+        plain = passed(tool, self.settings, self.environ).variables
+        secret = {name: value.reveal() for name, value in self.released(tool, yes=True).values.items()}
+        return hosts_of(tool, values, {**plain, **secret}, self.settings)
+
+    def confined(self, tool: Tool, request: Request) -> Request:
+        """The request with what the call would be given and how it would be confined, or why it may not run so."""
+        if tool.pipeline:
+            return request
+        secret, choice = self.released(tool), self.level(tool, request.effect)
+        env = tuple(sorted(passed(tool, self.settings, self.environ).variables))
+        request = replace(request, env=env, secrets=tuple(sorted(secret.values)), auth=secret.problems)
+        request = replace(request, ungranted=secret.ungranted)
+        try:
+            request = replace(request, hosts=self.reaches(tool, request.values).hosts())
+        except HarnessError as error:
+            return replace(request, problems=(f"{error.message}; {error.fix}",))
+        if isinstance(choice, Refusal):
+            return replace(request, caged=f"{choice.why}; {choice.fix}")
+        unconfined = tool.name in self.settings.unconfined and choice.level == "none"
+        return replace(request, level=choice.level, unconfined=unconfined)
 
 
 def rank(level: Level) -> int:

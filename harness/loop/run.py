@@ -31,7 +31,7 @@ from harness.policy.vouching import Trust
 from harness.prompt import Transcript
 from harness.secrets.masker import Masker
 from harness.tools import Tool
-from harness.tools.discovery import digest
+from harness.tools.discovery import digest, folder_digest
 
 SAME_LOOK = 0.02
 """Seconds for which what was found on the disk holds."""
@@ -262,8 +262,9 @@ class Run:
         return (self.file_digest(str(tool.path)) or "")[:16]
 
     def tool_digest(self, tool: Tool) -> str:
+        """SHA-256 of what a call of the tool starts: its file, of a skill's script all of the skill's scripts."""
         try:
-            return digest(tool.path)
+            return folder_digest(tool.path, tool.name) if tool.script else digest(tool.path)
         except HarnessError:
             return ""
 

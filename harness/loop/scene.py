@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from harness.loop.confine import family
+from harness.loop.guard import Guard
 from harness.loop.known import look_up
 from harness.loop.run import Run
 from harness.policy import Policy
@@ -52,19 +53,28 @@ def scene_of(run: Run) -> Scene:
 
 def area_of(run: Run, tool: Tool | None = None) -> Area:
     """Where calls of this run may go. `tool` adds what the variables passed to it make readable."""
-    guard, settings = run.world.guard, settings_of(run)
-    workspace = run.project.resolve()
     skill = [run.toolset.folder] if run.toolset.folder is not None else []
-    more = [*skill, *(guard.readable if guard is not None else ())]
-    if guard is not None and tool is not None:
+    if run.world.guard is not None:
+        return guarded_area(run.world.guard, run.project, tool, skill, family(run), run.world.tools_path)
+    root, hidden = str(run.project.resolve()), _real([run.world.runs_dir])
+    return Area(Path(root), (root, *_real(skill)), (root,), hidden, _real(family(run)), hidden)
+
+
+def guarded_area(
+    guard: Guard, project: Path, tool: Tool | None, skill: Sequence[Path] = (), own: Sequence[Path] = (),
+    tools_path: Sequence[str] = (),
+) -> Area:  # fmt: skip
+    """The same by the person's settings: `own` are the folders of the run itself, `skill` is its skill's."""
+    settings, workspace = guard.settings, project.resolve()
+    more = [*skill, *guard.readable]
+    if tool is not None:
         more += passed(tool, settings, guard.environ).readable
-    hidden = guard.hidden if guard is not None else (run.world.runs_dir,)
-    roots = guard.fence.roots if guard is not None else ()
-    closed = [*own_roots(workspace, roots), *roots, *hidden, *map(Path, run.world.tools_path)]
+    roots = guard.fence.roots
+    closed = [*own_roots(workspace, roots), *roots, *guard.hidden, *map(Path, tools_path)]
     return Area(
         workspace, (*(settings.read or (str(workspace),)), *_real(more)), settings.write or (str(workspace),),
-        hidden=_real(hidden), own=_real(family(run)), protected=_real(closed), hide=settings.hide,
-        protect=settings.protect, environ=guard.environ if guard is not None else {},
+        hidden=_real(guard.hidden), own=_real(own), protected=_real(closed), hide=settings.hide,
+        protect=settings.protect, environ=guard.environ,
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.errors import HarnessError, near_text
-from harness.events.io import IO
+from harness.events.io import IO, make_private
 from harness.executor import Cancel, Job, Outcome, run
 from harness.models.weights import (
     PIN,
@@ -97,7 +97,7 @@ def add_file(path: Path, name: str, folder: Path) -> Weights:
 def aside(folder: Path) -> Iterator[Path]:
     """A room beside the weights that are here; gone afterwards, with all that is still in it."""
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(folder)
         room = Path(tempfile.mkdtemp(prefix=".adding-", dir=folder))
     except OSError as error:
         raise HarnessError(f"weights cannot be kept: {error.strerror}", "make room", str(folder), code=3) from error

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.events.io import IO
+from harness.events.io import IO, make_private
 from harness.models.chat import MODES, Mode
 from harness.policy.files import state_folder
 
@@ -47,7 +47,7 @@ def remember(file: Path, base: str, model: str, form: Form | None) -> None:
     if form is not None:
         held[base][model] = {"mode": form.mode, "counted": form.counted, "at": int(time.time())}
     with suppress(OSError):
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(file.parent)
         IO().put(file, (json.dumps(held, ensure_ascii=False, indent=1, sort_keys=True) + "\n").encode())
 
 

@@ -66,6 +66,19 @@ def check_place(path: Path, owners: Collection[int], workspace: Path | None, hom
             _check_step(step, owners)
 
 
+def check_private(folder: Path) -> None:
+    """Refuse a folder of ours that others can look into. Raises HarnessError with the command that mends it."""
+    try:
+        found = folder.stat()
+    except OSError:
+        return  # what is not there holds nothing yet
+    if found.st_uid not in (os.geteuid(), 0):
+        owner = f"run: sudo chown {os.geteuid()} {_word(folder)}"
+        raise HarnessError(f"belongs to user {found.st_uid}, not to {_names({os.geteuid()})}", owner, str(folder))
+    if found.st_mode & 0o077:
+        raise HarnessError("can be looked into by other users", f"run: chmod 700 {_word(folder)}", str(folder))
+
+
 def _same(step: Path, area: Path) -> bool:
     return os.path.realpath(step) == str(area)
 

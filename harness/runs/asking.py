@@ -16,11 +16,12 @@ from harness.models import Model, ModelRef, Opening
 from harness.models.agent import NAME as AGENT
 from harness.models.choice import choose
 from harness.models.resolve import open_model, resolve
-from harness.policy.budget import merged, parse_budget
+from harness.policy.budget import parse_budget
 from harness.prompt.texts import limits_text
 from harness.runs.begin import Order, begin, refuse_changes, reopen
 from harness.runs.composing import question_transcript
 from harness.runs.flags import Options
+from harness.runs.narrow import limits
 from harness.runs.opened import Session
 from harness.runs.pins import pinned
 from harness.runs.renewal import StandIns, refuse_unpriced
@@ -66,7 +67,7 @@ def named(text: str, source: str) -> ModelRef | None:
 def start_question(world: World, question: Question, project: Path, options: Options) -> Session:
     """Begin a run of one reply. Raises NoModelError (exit 4) where no model can be asked."""
     ref = askable(choose(options.model, options.wishes, None, question.role))
-    budget = merged({}, parse_budget(options.budget))
+    budget = limits(world, {}, parse_budget(options.budget))
     order = order_of(question, ref, budget, options)
     refuse_unpriced(ref, budget.get("usd"))
     how = opening(Path.cwd(), None, world, options)

@@ -149,7 +149,9 @@ def _start_data(run: Run, order: Order) -> dict[str, Any]:
         data["flags"] = dict(order.flags)
     if order.parent is not None:
         data["parent"] = dict(order.parent)
-    data |= {"budget": dict(order.budget), "digests": dict(order.digests)}
+    guard = run.world.guard
+    digests = {**order.digests, "policy": guard.policy_digest() if guard is not None else ""}
+    data |= {"budget": dict(order.budget), "digests": digests}
     if order.project is not None:
         data["project"] = {**order.project, "text": run.log.fit(order.project["text"], INLINE)}
     if order.context:
@@ -201,10 +203,16 @@ def reopen(
         run = Run(log, world, toolset, project, rules, (start.get("parent") or {}).get("depth", 0))
         tidy_attempts(run)
         inbox.drop_cancels(run)
-        run.append("resume", _resume_data(run, by, list(changes)))
+        run.append("resume", _resume_data(run, by, [*changes, *_policy_change(run)]))
         log.beat()
         stack.pop_all()
     return run
+
+
+def _policy_change(run: Run) -> list[dict[str, str]]:
+    """Today's policy decides; that it is another one is written down."""
+    now = run.world.guard.policy_digest() if run.world.guard is not None else run.state.policy
+    return [] if now == run.state.policy else [{"what": "policy", "from": run.state.policy, "to": now}]
 
 
 def _resume_data(run: Run, by: str, changes: list[dict[str, str]]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from harness.loop.turn import drive
 from harness.models import Model, ModelRef
 from harness.models.agent import NAME as AGENT
 from harness.models.choice import Wishes, choose
-from harness.policy.budget import narrowed
+from harness.policy.budget import below, narrowed
 from harness.runs import asking
 from harness.runs.begin import Order, begin, letters, pins, reopen
 from harness.runs.composing import transcript_of
@@ -33,6 +33,7 @@ from harness.runs.flags import Options
 from harness.runs.given import guide
 from harness.runs.kit import file_pin, pipeline_kit, skill_kit, skill_places, tool_pins
 from harness.runs.lost import damage_of, lineage
+from harness.runs.narrow import bounds_of, for_worker
 from harness.runs.owning import due_at
 from harness.runs.peek import read_state
 from harness.runs.renewal import StandIns, refuse_unpriced
@@ -142,16 +143,18 @@ class Family:
             raise HarnessError(broken.text(), broken.fix)
         goal, values = worker_words(worker, list(op.argv or ()))
         kit = skill_kit(resolved)
+        world = for_worker(self.world, parent.project, worker, kit)
         ref, limits = self._model(worker), narrowed(part, worker.budget)
+        limits |= below(limits, bounds_of(world))
         refuse_unpriced(ref, limits.get("usd"))
         order = Order(
             worker.name, goal, values, limits, parent.flags, ref, _link(parent, op),
             "model", {}, pins(tool_pins(kit.tools), resolved), str(worker.file), tuple(worker.inputs),
             project=guide(self.world, parent.project, worker),
         )  # fmt: skip
-        run = self._open(parent, folder, kit, order, known)
         places = tuple(skill_places(self.catalog, worker))
-        run.begin_child = replace(self, skill=worker, places=places, ref=ref).begin
+        own = replace(self, world=world, skill=worker, places=places, ref=ref)
+        run = own._open(parent, folder, kit, order, known)
         try:
             model = self.open_model(ref, worker)
             run.stand_in = StandIns(run, self.wishes, lambda other: self.open_model(other, worker)).take_over

@@ -6,13 +6,17 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from harness.errors import DeniedError
 from harness.loop.guard import Guard
 from harness.loop.run import World
 from harness.loop.toolset import Toolset
+from harness.policy import Bound
+from harness.policy.budget import merged
 from harness.policy.effects import effect_of
-from harness.policy.settings import home_of, narrowed
+from harness.policy.examples import check_examples
+from harness.policy.settings import Settings, home_of, narrowed
 from harness.sandbox.choose import Refusal
 from harness.skills import Skill
 from harness.tools import Parameter, Tool, Value
@@ -25,16 +29,40 @@ def confine(
     world: World, project: Path, parameters: Iterable[Parameter], values: Mapping[str, Value], kit: Toolset,
     skill: Skill | None = None,
 ) -> None:  # fmt: skip
-    """Let the guard of `world` fit this run. Raises DeniedError (exit 7) where a required tool could not run here."""
+    """Let the guard of `world` fit this run, whose rules must do what they show.
+
+    Raises DeniedError (exit 7) where a required tool could not run here, HarnessError (exit 2) for a bad policy.
+    """
     if world.guard is None:
         return
-    settings = world.guard.settings
-    if skill is not None:
-        home = home_of(world.guard.environ)
-        settings = narrowed(settings, skill.folder / "policy.yaml", "skill", project, home)
-    readable = (*world.guard.readable, *_named(project, parameters, values))
+    settings = world.guard.settings if skill is None else below_skill(world.guard, project, skill)
+    check_examples(settings.rules, kit.tools.get, project, settings)
+    readable = (*world.guard.readable, *named(project, parameters, values))
     world.guard = replace(world.guard, settings=settings, readable=readable)
     _check_required(world.guard, kit)
+
+
+def below_skill(guard: Guard, project: Path, skill: Skill) -> Settings:
+    """The settings under the skill's own file, which only narrows them."""
+    return narrowed(guard.settings, skill.folder / "policy.yaml", "skill", project, home_of(guard.environ))
+
+
+def for_worker(world: World, project: Path, skill: Skill, kit: Toolset) -> World:
+    """The world of a worker and what it begins: all that its parent is held to, and what its own file adds."""
+    if world.guard is None:
+        return world
+    settings = below_skill(world.guard, project, skill)
+    check_examples(settings.rules, kit.tools.get, project, settings)
+    return world if settings == world.guard.settings else replace(world, guard=replace(world.guard, settings=settings))
+
+
+def limits(world: World, skill: Mapping[str, str], flag: Mapping[str, str]) -> dict[str, Any]:
+    """The limits in force: flag, skill or default, below those of all policy files. Raises HarnessError, exit 2."""
+    return merged(skill, flag, bounds_of(world))
+
+
+def bounds_of(world: World) -> tuple[Bound, ...]:
+    return world.guard.settings.budget if world.guard is not None else ()
 
 
 def rebased(parameters: Iterable[Parameter], values: Mapping[str, Value], project: Path) -> dict[str, Value]:
@@ -64,7 +92,7 @@ def rebased_words(tool: Tool, words: Sequence[str], project: Path) -> list[str]:
     return list(canonical(tool, rebased(tool.parameters, values, project)))
 
 
-def _named(project: Path, parameters: Iterable[Parameter], values: Mapping[str, Value]) -> list[Path]:
+def named(project: Path, parameters: Iterable[Parameter], values: Mapping[str, Value]) -> list[Path]:
     """The files and folders that the person named, where they are there."""
     found = []
     for parameter in parameters:

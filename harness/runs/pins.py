@@ -8,12 +8,13 @@ from typing import Any
 
 def pinned(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """What a run is bound to: the digests and the model it began with, and each change that was accepted since."""
-    found: dict[str, Any] = {"skill": "", "tools": {}, "model": ""}
+    found: dict[str, Any] = {"skill": "", "tools": {}, "model": "", "policy": ""}
     for event in events:
         data = event["data"]
         if event["kind"] == "run.start":
             digests = data.get("digests") or {}
             found = {"skill": digests.get("skill", ""), "tools": dict(digests.get("tools") or {})}
+            found["policy"] = digests.get("policy", "")
             found["model"] = (data.get("model") or {}).get("ref", "")
         if event["kind"] == "context":
             found["model"] = data.get("model") or found["model"]

@@ -19,7 +19,7 @@ from harness.models import Model, ModelRef
 from harness.models.agent import FLAG, NAME
 from harness.models.resolve import open_model
 from harness.models.resolve import resolve as resolve_model
-from harness.policy.budget import merged, parse_budget
+from harness.policy.budget import below, merged, parse_budget
 from harness.prompt.texts import limits_text
 from harness.runs import asking, sets
 from harness.runs.begin import (
@@ -44,7 +44,8 @@ from harness.runs.kit import (
     tool_kit,
     tool_pins,
 )  # fmt: skip
-from harness.runs.narrow import confine, rebased, rebased_words
+from harness.runs.narrow import bounds_of, confine, rebased, rebased_words
+from harness.runs.narrow import limits as in_force
 from harness.runs.opened import Session
 from harness.runs.owning import check_resumable, part_of
 from harness.runs.peek import peek
@@ -72,9 +73,10 @@ def start_skill(
         raise HarnessError("; ".join(problems), f"inputs of {skill.name}: {names}; give them as -i NAME=VALUE")
     values = rebased(skill.inputs, values, catalog.project)
     ref = model_of(options, skill)
-    budget = merged(skill.budget, parse_budget(options.budget))
     kit = skill_kit(resolved)
     rules = rules_of(kit, options)
+    confine(world, catalog.project, skill.inputs, values, kit, skill)
+    budget = in_force(world, skill.budget, parse_budget(options.budget))
     refuse_unpriced(ref, budget.get("usd"))
     model = open_for(catalog, ref, skill, goal, values, opening(Path.cwd(), skill, world, options))
     order = Order(
@@ -83,7 +85,6 @@ def start_skill(
         digests=pins(tool_pins(kit.tools), resolved), path=str(skill.file), parameters=tuple(skill.inputs),
         project=guide(world, catalog.project, skill), context=pointed_to(world, catalog.project, options.context),
     )  # fmt: skip
-    confine(world, catalog.project, skill.inputs, values, kit, skill)
     run = begin(world, catalog.project, kit, order)
     return _skill_session(run, catalog, resolved, model, options, Path.cwd())
 
@@ -114,13 +115,13 @@ def start_pipeline(world: World, catalog: Catalog, path: Path, words: Sequence[s
     if words and not tool.declared:
         raise HarnessError(f"{path} takes no arguments", "declare them in its header: # @option --name <NAME>")
     values = rebased(tool.parameters, values, catalog.project)
-    budget = merged({}, parse_budget(options.budget))
+    confine(world, catalog.project, tool.parameters, values, kit)
+    budget = in_force(world, {}, parse_budget(options.budget))
     digests = {"skill": file_pin(tool.path), "tools": tool_pins(kit.tools), "policy": ""}
     order = Order(
         tool.name, "", values, budget, rules_of(kit, options), asking.named(*(options.model or ("", ""))),
         flags=options.kept(), digests=digests, path=str(path.resolve()), parameters=tool.parameters,
     )  # fmt: skip
-    confine(world, catalog.project, tool.parameters, values, kit)
     run = begin(world, catalog.project, kit, order)
     return _pipeline_session(run, catalog, path, pipeline, options)
 
@@ -144,14 +145,14 @@ def _no_model(ref: ModelRef, skill: Skill | None) -> Model:
 def start_tool(world: World, catalog: Catalog, tool: Tool, words: Sequence[str], options: Options) -> Session:
     """Begin a run of one call. Raises HarnessError (exit 2) for arguments that no journal can hold."""
     kit = tool_kit(catalog, tool)
-    budget = merged({}, parse_budget(options.budget))
-    digests = {"skill": "", "tools": tool_pins(kit.tools), "policy": ""}
     words = rebased_words(tool, words, catalog.project)
+    confine(world, catalog.project, tool.parameters, parse(tool, words)[0], kit)
+    budget = in_force(world, {}, parse_budget(options.budget))
+    digests = {"skill": "", "tools": tool_pins(kit.tools), "policy": ""}
     order = Order(
         tool.name, "", {"args": tuple(words)}, budget, rules_of(kit, options), flags=options.kept(), digests=digests,
         path=str(tool.path), parameters=None,
     )  # fmt: skip
-    confine(world, catalog.project, tool.parameters, parse(tool, words)[0], kit)
     run = begin(world, catalog.project, kit, order)
     return _tool_session(run, catalog, tool, list(words))
 
@@ -191,13 +192,18 @@ def resume(world: World, catalog: Catalog, folder: Path, message: str | None, op
         session = _resume_other(world, catalog, folder, path, start, options)
     _speak(session.run, message, limits, options.source)
     session.warnings += moved_head(state.git, session.run.state.git)
+    if session.run.state.policy != state.policy:
+        session.warnings.append("the policy is not what it was: today's decides, and approvals not used yet are void")
     return session
 
 
 def _speak(run: Run, message: str | None, limits: Mapping[str, str], source: str) -> None:
-    """The person's new limits and words, on the disk before the model hears them."""
+    """Today's limits of policy files, the person's new ones and words, on the disk before the model hears them."""
+    bounds = bounds_of(run.world)
+    if lower := below(run.state.budget, bounds):
+        run.append("amend", {"what": "budget", "target": "run", "value": lower, "by": "policy", "why": "policy"})
     if limits:
-        given = merged({}, limits)
+        given = merged({}, limits, bounds)
         wanted = {key: given[key] for key in limits}
         run.append("amend", {"what": "budget", "target": "run", "value": wanted, "by": "user", "why": "flag"})
     if message is not None:
@@ -224,6 +230,7 @@ def _resume_skill(
     cwd = Path.cwd() if options.model else Path(start["cwd"])
     wanted = sets.for_skill(kit, partial(within, catalog, skill_places(catalog, skill), kit.folder), options.sets)
     confine(world, catalog.project, skill.inputs, values, kit, skill)
+    in_force(world, {}, parse_budget(options.budget))  # one above a file's is refused before anything is written
     model = open_for(catalog, ref, skill, _goal(folder, start), values, opening(cwd, skill, world, options))
     run = reopen(world, catalog.project, folder, kit, rules_of(kit, options), options.by, changes)
     session = _skill_session(run, catalog, resolved, model, options, cwd)
@@ -267,6 +274,7 @@ def _resume_other(
         wanted = sets.for_pipeline(here, options.sets)
     values = _inputs(folder, wanted) if tool.pipeline else parse(tool, start["inputs"].get("args") or ())[0]
     confine(world, catalog.project, tool.parameters, values, kit)
+    in_force(world, {}, parse_budget(options.budget))
     run = reopen(world, catalog.project, folder, kit, rules_of(kit, options), "user", changes)
     sets.write(run, wanted)
     if pipeline is not None:

@@ -103,6 +103,20 @@ def digest(path: Path) -> str:
         raise HarnessError(f"cannot read it: {_why(error)}", "make the file readable", str(path)) from error
 
 
+def folder_digest(path: Path, name: str) -> str:
+    """The same over all files of a skill's `scripts/`, of which `path` is the tool called `name`."""
+    import hashlib
+
+    folder = path
+    for _ in name.split("/"):
+        folder = folder.parent
+    found = hashlib.sha256()
+    for one in sorted(folder.rglob("*")):
+        if one.is_file() and "__pycache__" not in one.parts:
+            found.update(f"{one.relative_to(folder)}\0{digest(one)}\n".encode())
+    return found.hexdigest()
+
+
 def _walk(
     folder: Path, prefix: str, base: Path | None, loose: list[Finding], above: tuple[str, ...]
 ) -> Iterator[_File]:
