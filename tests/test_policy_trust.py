@@ -188,7 +188,7 @@ def test_a_record_that_others_can_change_is_refused(person: Person, which: str) 
     path = record(person.state) if which == "record" else person.state
     path.chmod(0o777)
     error = person.refused()
-    assert error.where == str(path) and "can be changed by other users" in error.message
+    assert error.where == str(path) and "by other users" in error.message
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
@@ -211,10 +211,10 @@ def test_what_is_no_file_is_no_record(person: Person, kind: str) -> None:
     person.refused()
 
 
-def test_a_state_directory_open_to_others_is_closed(person: Person) -> None:
-    person.state.mkdir(parents=True, mode=0o755)
+def test_a_state_directory_open_to_others_is_refused_with_the_command_that_closes_it(person: Person) -> None:
     person.trusts()
-    assert person.state.stat().st_mode & 0o777 == 0o700
+    person.state.chmod(0o755)
+    assert person.refused().fix == f"run: chmod 700 {person.state}"
 
 
 def test_changes_made_at_once_are_all_kept(person: Person, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.events.io import IO
 from tests import journal_invariants as must
-from tests.command import ROOT, clean_env, newest
+from tests.command import ROOT, clean_env, newest, owning
 from tests.journal_site import state_of
 from tests.torture_site import PRINTED, SCOUT, speak
 
@@ -157,7 +157,7 @@ class Yard:
         """One command in a process that is killed as said."""
         blind = "blind" if self.blind else ""
         how = [str(blow.events or 10**9), blow.victim, str(blow.delay), blow.until, blind]
-        env = clean_env(self.root.parent / "home", PYTHONPATH=str(ROOT))
+        env = clean_env(owning(self.root.parent / "home", self.root), PYTHONPATH=str(ROOT))
         return subprocess.Popen(
             [sys.executable, "-c", VICTIM, *how, *words], cwd=self.root, env=env,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,

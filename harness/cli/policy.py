@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +13,7 @@ from harness.cli.options import globals_of, manual
 from harness.cli.output import print_findings, print_json
 from harness.cli.place import Place, catalog, find_tool, found_tool, place, runs_dir
 from harness.errors import Finding, HarnessError, near_text
+from harness.policy.vouching import Trust
 
 EXITS = {"allow": 0, "ask": 5, "deny": 7}
 
@@ -56,7 +57,8 @@ def _explained(
     from harness.skills.check import resolve
     from harness.skills.names import find
 
-    found, guard = catalog(at), make_guard(at, None)
+    found = catalog(at)
+    guard = make_guard(replace(at, trust=_trust(at, found, name, run, skill)), None)
     if run is not None:
         return explain_in(look_at(guard, found, find_run(runs_dir(at), run), found_tool(at, name)), name, words)
     resolved = resolve(found, find(found, skill)) if skill is not None else None
@@ -65,6 +67,22 @@ def _explained(
         near = near_text(name, resolved.tools)
         raise HarnessError(f"{name} is no tool of {resolved.skill.name}{near}", f"harness skills show {skill}")
     return explain(guard, at.project, Asked(tool or find_tool(at, name), words, goal, resolved))
+
+
+def _trust(at: Place, found: Any, name: str, run: str | None, skill: str | None) -> Trust:
+    """Which files may act in such a run, as the record has it: nothing is started, so nobody is asked."""
+    from harness.cli.trusting import looked_at
+    from harness.runs.find import find_run
+    from harness.runs.uses import question_uses, run_uses, skill_uses, tool_uses
+    from harness.skills.names import find
+
+    if run is not None:
+        folder = find_run(runs_dir(at), run)
+        return looked_at(at, run_uses(found, folder), folder.name)
+    if skill is not None:
+        return looked_at(at, skill_uses(found, find(found, skill)))
+    tool = found_tool(at, name)
+    return looked_at(at, question_uses() if tool is None else tool_uses(found, tool))
 
 
 def lines(found: Any) -> Iterator[str]:

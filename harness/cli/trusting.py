@@ -49,10 +49,10 @@ def answered(said: Globals, at: Place, uses: Uses, run: str = "") -> Place:
     return replace(at, trust=trust_in(parts, within, book), lent=lent)
 
 
-def looked_at(at: Place, uses: Uses) -> Trust:
+def looked_at(at: Place, uses: Uses, run: str = "") -> Trust:
     """Which files may act, without a question: the others are left alone."""
     book, within = read_book(), scope(at)
-    return trust_in(parts_of(uses, within, book), within, book)
+    return trust_in(parts_of(uses, within, book, run), within, book)
 
 
 def read_book() -> Book:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.errors import BusyError, HarnessError
-from harness.events.io import IO
-from harness.policy.files import check_place
+from harness.events.io import IO, make_private
+from harness.policy.files import check_place, check_private
 from harness.policy.pins import forget_copies, keep_copies
 from harness.tools.regular import read_regular
 
@@ -150,6 +150,7 @@ def read_book(state: Path, home: Path) -> Book:
     except OSError as error:
         raise _unusable(path, error.strerror or str(error)) from error
     try:
+        check_private(state)
         check_place(path, {os.geteuid(), 0}, None, home)
         data = read_regular(path, MAX_BYTES)
     except (OSError, RuntimeError) as error:
@@ -211,7 +212,8 @@ def update(state: Path, home: Path, io: IO, change: Callable[[Book], Book], seen
     Raises HarnessError (exit 2) where the record cannot be used or written, BusyError where another process keeps it.
     """
     try:
-        ready(state)
+        make_private(state)
+        check_private(state)
         with _alone(state, io):
             book = change(read_book(state, home))
             held = [known for entry in book.entries for files in (entry.files, *entry.runs.values())
@@ -224,18 +226,6 @@ def update(state: Path, home: Path, io: IO, change: Callable[[Book], Book], seen
         reason = (error.strerror or str(error)).lower()
         raise HarnessError(f"what is trusted cannot be kept: {reason}", "make it writable", str(state)) from error
     return book
-
-
-def ready(state: Path) -> None:
-    """Make the state directory, for its owner alone. Raises OSError; HarnessError where it is somebody else's."""
-    state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    at = state.stat()
-    if at.st_uid not in (os.geteuid(), 0):
-        raise HarnessError(f"belongs to user {at.st_uid}", f"run: sudo chown {os.geteuid()} {state}", str(state))
-    if at.st_mode & 0o022:
-        raise HarnessError("can be changed by other users", f"run: chmod 700 {state}", str(state))
-    if at.st_mode & 0o077:
-        state.chmod(0o700)
 
 
 @contextmanager

@@ -80,6 +80,7 @@ def explain(guard: Guard, project: Path, asked: Asked) -> Explained:
         knows(words) if words else None, guard.settings, policy, skill.name if skill is not None else "",
     )  # fmt: skip
     request = guard.confined(asked.tool, compose(asked.tool, asked.args, scene))
+    request = replace(request, trust=guard.trust.of(asked.tool.path))
     if skill is not None and request.tool not in skill.allowed:
         request = replace(request, listed=False, near=near_text(request.tool, skill.allowed))
     return _explained(request, policy, Spent(), () if words else asked.tool.known)
@@ -105,7 +106,7 @@ def look_at(guard: Guard, catalog: Catalog, folder: Path, tool: Tool | None = No
     start = peek(folder)
     path = Path(start.get("path") or "")
     world = World(IO(), Clock(), Cancel(), None, runs_dir=folder.parent)
-    world.child_receipts = read_state
+    world.child_receipts, world.trust = read_state, guard.trust
     if path.name.lower() == "skill.md":
         kit = _skills(world, guard, catalog, path, start)
     else:

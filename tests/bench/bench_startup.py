@@ -64,7 +64,8 @@ def past_runs(folder: Path) -> None:
     stages = "".join(f"  s-{number}: {{run: [item-{number}, --name, x]}}\n" for number in range(60))
     (folder / "bin" / "many").write_text(PIPELINE + stages)
     (folder / "bin" / "many").chmod(0o755)
-    once([sys.executable, "-c", ENTRY, "pipeline", "bin/many"], str(folder))
+    for words in ("trust --own", "pipeline bin/many"):
+        once([sys.executable, "-c", ENTRY, *words.split()], str(folder))
     runs = folder / ".harness" / "runs"
     first = next(iter(runs.iterdir()))
     letters = "abcdefghijklmnopqrstuvwxyz234567"
