@@ -85,6 +85,11 @@ class Recorder(IO):
             super().unlink(path)
             self.trace.append(("unlink", self._name(path)))
 
+    def rmdir(self, path: Path) -> None:
+        with self._mutex:
+            super().rmdir(path)
+            self.trace.append(("unlink", self._name(path)))
+
     def spawn(
         self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], stdin: int, stdout: int, stderr: int,
         pass_fds: Sequence[int] = (), placed: Mapping[int, int] | None = None,

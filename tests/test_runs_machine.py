@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from harness.events import attempts
-from tests.torture_life import Life
 from tests.torture_matrix import playground
+from tests.torture_person import Whole
 
 LONG = os.environ.get("HARNESS_TORTURE") == "1"
 PARTS, STEPS = 4, 50
@@ -19,17 +19,17 @@ EXAMPLES = (10_000 if LONG else 100) // PARTS
 
 
 @pytest.fixture
-def life() -> Iterator[type[Life]]:
+def life() -> Iterator[type[Whole]]:
     with playground() as place:
 
-        class Here(Life):
+        class Here(Whole):
             pass
 
         Here.place = place
         yield Here
 
 
-def live(life: type[Life], examples: int) -> None:
+def live(life: type[Whole], examples: int) -> None:
     """Which attempt ends first is up to the machine, so a failure is shown as it came: it cannot be made shorter."""
     run_state_machine_as_test(
         life,
@@ -41,11 +41,11 @@ def live(life: type[Life], examples: int) -> None:
 
 
 @pytest.mark.parametrize("part", range(PARTS))  # so that they can be shared out
-def test_l8_a_run_under_whatever_comes(life: type[Life], part: int) -> None:
+def test_l8_a_run_under_whatever_comes(life: type[Whole], part: int) -> None:
     live(life, EXAMPLES)
 
 
-def test_l8_with_blind_retries_it_finds_a_second_effect(life: type[Life], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_l8_with_blind_retries_it_finds_a_second_effect(life: type[Whole], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attempts, "_word", lambda op: "")
     with pytest.raises(AssertionError, match="Counter"):
         live(life, 200)

@@ -244,3 +244,15 @@ def test_dry_run_default_choice_json_and_bad_words(project: Path) -> None:
 def test_a_stop_that_is_none_is_named_with_the_option_that_was_typed(project: Path) -> None:
     code, gone, said = prune(project, "--stop", "failde", "-n")
     assert (code, gone) == (2, []) and "--stop failde" in said and "near: failed" in said and "--status" not in said
+
+
+def test_a_run_that_works_for_one_which_goes_on_goes_only_with_it(project: Path) -> None:
+    """Deleted alone it would be begun again under its name, and do again what it did."""
+    add_pipeline(project, "both", "  a: {run: [keep]}\n  b: {run: [act], needs: [a]}\n")
+    add_skill(project, "piped", "both")
+    top = begun(project, calls(["both"]), finish("x"), skill="piped")
+    child = next(path for path in top.parent.glob("2*") if "-both-" in path.name)
+    code, gone, said = prune(project, child.name, "--force")
+    assert (code, gone) == (2, []) and f"works for {top.name}" in said
+    fix = said.rsplit("fix: harness runs prune ", 1)[1].split()
+    assert prune(project, *fix)[1] == [child.name, top.name]

@@ -46,11 +46,13 @@ from tests.torture_stage import Blow, Ledger, Stage
 
 WORDS = ("look", "big", "slow", "note a", "note b", "busy a", "book a", "book b", "mail a", "pay a", "pay b", "plan")
 CALLS = st.sampled_from([*(words.split() for words in (*WORDS, "scout look", "nothing"))])
-REPLIES = st.lists(st.lists(CALLS, min_size=1, max_size=3), min_size=1, max_size=3)
+FAILS = st.sampled_from(["unavailable", "rate_limited"])
+"""A provider that is away: the request is tried again, then the run waits."""
+REPLIES = st.lists(st.lists(CALLS, min_size=1, max_size=3) | FAILS, min_size=1, max_size=3)
 SCOUT = [{"calls": [{"run": ["note", "s"]}]}, {"calls": [{"finish": "scouted"}]}]
 DONE = {"calls": [{"finish": "all is well"}]}
-SAYS = st.sampled_from(["", "yes", "yes", "no", "unknown"])
-"""What a person says to all that waits; nothing, for one."""
+SAYS = st.sampled_from(["", "yes", "yes", "first", "no", "unknown"])
+"""What a person says to all that waits; nothing, for one; yes to the first alone."""
 EDITED = ("note", "pay", "book", "look")
 
 
@@ -92,10 +94,10 @@ class Life(RuleBasedStateMachine):
         self.blows: tuple[Blow, ...] = ()
 
     @initialize(replies=st.lists(REPLIES, min_size=1, max_size=3))
-    def begin(self, replies: list[list[list[list[str]]]]) -> None:
+    def begin(self, replies: list[list[list[list[str]] | str]]) -> None:
         said: list[dict[str, Any]] = []
         for part in replies:  # each up to a finish, after which a message may come
-            said += [{"calls": [{"run": call} for call in reply]} for reply in part]
+            said += [_entry(reply) for reply in part]
             said += [{"calls": [{"run": ["pay", "z"]}]}, DONE]
         said.append({**DONE, "repeat": "forever"})
         text = {"harness-script": 1, "replies": said, "skills": {"scout": {"replies": SCOUT}}}
@@ -152,7 +154,7 @@ class Life(RuleBasedStateMachine):
         try:
             source = forks.read_source(runs / self.name)
             seq = source.quiet[min(len(source.quiet) - 1, int(at * len(source.quiet)))]
-            new = forks.fork(self.site.world(stage, runs), source, forks.point(source, seq))
+            new = forks.fork(self._world(stage, runs), source, forks.point(source, seq))
             before = self.disk
             self.disk = at_point(before, stage.trace, len(stage.trace), None)
             if dies:
@@ -256,20 +258,29 @@ class Life(RuleBasedStateMachine):
         stage.cancel, stage.blows, self.blows = Cancel(), self.blows, ()
         for name, value in events.items():
             setattr(stage, name, value)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(facts, "_boot", lambda: f"boot-{self.boot}")
-            try:
+        try:
+            with self._this_boot():
                 self._drive(stage, runs, says)
                 self._look(runs, stage)
                 yield stage
-            finally:
-                stage.close()
-                shutil.rmtree(runs)
-                if self.is_edited:
-                    self._read_again()
+        finally:
+            stage.close()
+            shutil.rmtree(runs)
+            if self.is_edited:
+                self._read_again()
+
+    @contextmanager
+    def _this_boot(self) -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(facts, "_boot", lambda: f"boot-{self.boot}")
+            yield
+
+    def _world(self, stage: Stage, runs: Path) -> World:
+        """What a process or a command of this life acts through."""
+        return self.site.world(stage, runs)
 
     def _drive(self, stage: Eventful, runs: Path, says: str) -> None:
-        world = self.site.world(stage, runs)
+        world = self._world(stage, runs)
         world.cancel = stage.cancel
         is_short = self.stop is not None and self.stop.name == "budget"
         self.stop = None
@@ -353,13 +364,20 @@ class Life(RuleBasedStateMachine):
         must.forget()
 
 
+def _entry(reply: list[list[str]] | str) -> dict[str, Any]:
+    """A reply of a script: calls, or the failure of one request more than is tried in a row."""
+    if isinstance(reply, str):
+        return {"fail": {"reason": reply}, "repeat": 4}
+    return {"calls": [{"run": call} for call in reply]}
+
+
 def folded(raw: bytes) -> State:
     return fold(must.whole_events(raw))
 
 
 def put_words(folder: Path, stage: Stage, says: str) -> None:
     """A person's word on all that waits; what happened is told as it was, or that nobody knows."""
-    for one in deliver.waiting(folder):
+    for one in deliver.waiting(folder)[: 1 if says == "first" else None]:
         message: dict[str, Any]
         if one.what == "outcome":
             told = tells(stage.ledger, f"{one.folder.name}/{one.op.n}", one.op.tool)

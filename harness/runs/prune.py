@@ -42,7 +42,8 @@ class Wish:
 def chosen(runs: Sequence[Listed], wish: Wish) -> list[Listed]:
     """The runs that go, of all there are (newest first); whom a run began goes before it.
 
-    Raises HarnessError for a named one that may not go (exit 2), BusyError for one that somebody owns.
+    Raises HarnessError for a named one that may not go (exit 2), BusyError for one that somebody owns. A run that works
+    for another one goes only with it: begun again under its name, it would do again what it did.
     """
     tops = _tops(runs)
     first = [run for run in runs if run.folder in wish.named] if wish.named else tops[wish.keep or 0 :]
@@ -90,6 +91,9 @@ def _check_named(run: Listed, runs: Sequence[Listed], wish: Wish) -> None:
     parent = next((other for other in runs if other.name == run.parent), None)
     if is_owned(run.folder) or (parent is not None and is_owned(parent.folder)):
         raise BusyError(f"{run.name} is running{lock.owner(run.folder)}", f"harness stop {short_id(run.name)}")
+    if parent is not None and parent.folder not in wish.named and _works_for(run, parent):
+        fix = f"harness runs prune {short_id(parent.name)} --force --with children"
+        raise HarnessError(f"{run.name} works for {parent.name}, which would do it all again", fix)
     if wish.force:
         return
     if parent is not None:
@@ -98,6 +102,15 @@ def _check_named(run: Listed, runs: Sequence[Listed], wish: Wish) -> None:
     if why := why_not(run):
         fix = f"look: harness show {short_id(run.name)}; delete it all the same: --force"
         raise HarnessError(f"{run.name} {why}", fix)
+
+
+def _works_for(run: Listed, parent: Listed) -> bool:
+    """Whether the call that began a run is open still, or its parent's journal does not say."""
+    try:
+        state = read_state(parent.folder)
+    except HarnessError:
+        return True
+    return state is not None and any(op.child == run.name for op in state.open_ops.values())
 
 
 def _family(runs: Sequence[Listed], top: Listed, wish: Wish) -> list[Listed] | None:
