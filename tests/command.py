@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from harness.errors import HarnessError
 from harness.events.io import IO
 from harness.policy.files import state_folder
 from harness.policy.trust import fresh, read_book, update
@@ -52,8 +53,9 @@ def owning(home: Path, project: Path) -> Path:
     """The home of somebody whose own work the project is, as `harness trust --own` notes it."""
     entry = replace(fresh(find_project(project)), own=True)
     state = state_folder({"HOME": str(home)})
-    if read_book(state, home).of(Path(entry.path)) is None:
-        update(state, home, IO(), lambda book: book.put(entry))
+    with contextlib.suppress(HarnessError):  # a test may have spoiled the state directory
+        if read_book(state, home).of(Path(entry.path)) is None:
+            update(state, home, IO(), lambda book: book.put(entry))
     return home
 
 
