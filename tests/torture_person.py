@@ -21,6 +21,7 @@ from harness.loop.fence import Fence
 from harness.loop.guard import Guard
 from harness.loop.run import Run, Stop, World
 from harness.policy.settings import load
+from harness.policy.vouching import Trust
 from harness.runs import prune, sets, stopping
 from harness.runs.cut import Wish
 from harness.runs.find import all_runs
@@ -158,10 +159,10 @@ class Whole(Life):
 
     def _world(self, stage: Stage, runs: Path) -> World:
         world = super()._world(stage, runs)
-        world.guard = self._guard()
+        world.guard = self._guard(world.trust)
         return world
 
-    def _guard(self) -> Guard:
+    def _guard(self, trust: Trust) -> Guard:
         """The policy files as they are now. No tool here is confined: none is a process."""
         config = self.place / f"config-{self.site.root.name}" / "harness" / "policy.yaml"
         config.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -171,7 +172,7 @@ class Whole(Life):
         own.write_text(f"version: 1\n{self.told['project']}")
         env = {"HOME": str(self.place), "XDG_CONFIG_HOME": str(config.parent.parent)}
         settings = load(self.site.root, env, self.place / "none.yaml")
-        return Guard(settings, Machine(), facts(), Fence(self.site.root, ()))
+        return Guard(settings, Machine(), facts(), Fence(self.site.root, ()), trust=trust)
 
     def _speak(self, run: Run, is_short: bool) -> None:
         given, self.sets = self.sets, {}
