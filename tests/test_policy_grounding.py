@@ -135,3 +135,12 @@ def test_the_index_agrees_with_looking_at_every_place_of_the_text(value: str, te
     places = [at for at in range(1, len(seen)) if seen[:-1].startswith(sought, at)]
     whole = any(not seen[at - 1].isalnum() and not seen[at + len(sought)].isalnum() for at in places)
     assert bool(known(text).sources(value)) == whole
+
+
+@pytest.mark.parametrize("said", ['["req\\u002d9999"]', "req\\u002d9999", '{"a": ["req\\u002D9999"]}', "req-\\9999"])
+def test_an_echo_that_is_decoded_on_its_way_makes_nothing_known(said: str) -> None:
+    assert known('["req\\u002d9999", "r-1"]', said).sources("req-9999") == ()
+    index = Known()
+    index.wrote([said])
+    index.file(LOGS, '{"found": "req-9999 r-1"}')
+    assert (index.sources("req-9999"), index.sources("r-1")) == ((), (LOGS,))

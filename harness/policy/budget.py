@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import ROUND_DOWN, Decimal, InvalidOperation
+from decimal import ROUND_DOWN, Decimal
 from typing import Any
 
 from harness.errors import HarnessError, near_text
@@ -22,6 +23,8 @@ STAGES = (50, 20, 10)
 SHARE = Decimal("0.9")
 WIDENING: tuple[Source, ...] = ("system", "user")
 """Whose file may set a limit above the default; all others only narrow."""
+
+_PLAIN = re.compile(r"[0-9]{1,18}(\.[0-9]{1,9})?")
 
 
 def parse_budget(text: str) -> dict[str, str]:
@@ -50,11 +53,8 @@ def checked(key: str, value: str) -> str:
         return _checked_money(value)
     if key == "seconds" and (seconds := parse_duration(value)) is not None:
         value = f"{seconds:g}"
-    try:
-        number = Decimal(value)
-    except InvalidOperation:
-        number = Decimal(0)
-    if not number.is_finite() or number <= 0 or (key not in ("usd", "seconds") and number != int(number)):
+    number = Decimal(value if _PLAIN.fullmatch(value) else 0)
+    if number <= 0 or (key not in ("usd", "seconds") and number != int(number)):
         kind = "amount" if key == "usd" else "number"
         raise HarnessError(f"budget {key}={value} is no positive {kind}", f"give {key}=10")
     return value

@@ -17,6 +17,7 @@ from harness.errors import is_seen
 MAX_TEXT = 8 * 1024 * 1024
 """Characters of one text that count."""
 MAX_NEAR, MAX_LOOKED_AT = 5, 20_000
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _SAID = "\0"
 GIVEN = ("user", "input")
 """Kinds of sources that no call of the run brought about."""
@@ -62,7 +63,7 @@ class Known:
     def file(self, source: Source, text: str, said: Sequence[str] = ()) -> None:
         """Take in a text. `said` are the words of the call that brought it: an echo makes nothing known."""
         whole = "\0".join((normal(text[:MAX_TEXT]), *map(normal, leaves(text[:MAX_TEXT]))))
-        filed = _Text(source, whole, "\0".join(map(normal, said)).casefold())
+        filed = _Text(source, whole, _folded(said))
         echoed, holders = _keys(filed.said), self._holders.setdefault(source.kind, {})
         for key in _keys(whole.casefold()):
             holders.setdefault(_SAID + key if key in echoed else key, []).append(len(self._texts))
@@ -70,7 +71,7 @@ class Known:
 
     def wrote(self, said: Sequence[str]) -> None:
         """A call with these words may have changed something: from here on no text makes them known."""
-        words = "\0".join(map(normal, said)).casefold()
+        words = _folded(said)
         for key in _keys(words):
             self._writers.setdefault(key, []).append(len(self._written))
         self._written.append((len(self._texts), words))
@@ -114,6 +115,16 @@ class Known:
                 word = found[0].strip(".:")
                 if _TOKEN.search(word) and not occurs(word.casefold(), text.said):
                     yield word, text.source
+
+
+def _folded(said: Iterable[str]) -> str:
+    """The words of a call, and what they say to whoever takes them for JSON: an echo may be decoded on its way."""
+    forms = (form for word in said for form in (word, _ESCAPE.sub(_decoded, word), *leaves(word)))
+    return "\0".join(map(normal, forms)).casefold()
+
+
+def _decoded(escape: re.Match[str]) -> str:
+    return chr(int(escape[1], 16)) if escape[1] else escape[2]
 
 
 def _words_and_pairs(text: str) -> tuple[list[str], list[str]]:

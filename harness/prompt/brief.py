@@ -156,12 +156,15 @@ def _fits(parameter: Parameter, word: str) -> bool:
 
 
 def _words(at: Moment) -> Iterable[str]:
-    """The words a value can be taken from: earlier results, newest first, then inputs, then the goal."""
-    state = at.ground.state
-    texts = [_result(at, op)[:READ_FOR_VALUES] for op in reversed(_closed(at)) if error_class(op) == "OK"]
-    texts += [value for value in state.inputs.values() if isinstance(value, str)]
-    for text in (*texts, at.goal):
-        yield from (word for word in _WORD.findall(text) if len(word) <= LONGEST_VALUE)
+    """The words a value can be taken from: earlier results, newest first, then inputs, then the goal.
+
+    Not what a result repeats of its own call: that makes nothing known.
+    """
+    ops = [op for op in reversed(_closed(at)) if error_class(op) == "OK"]
+    texts = [(_result(at, op)[:READ_FOR_VALUES], set(_WORD.findall(" ".join(op.argv or ())))) for op in ops]
+    given = [value for value in at.ground.state.inputs.values() if isinstance(value, str)]
+    for text, said in (*texts, *((text, set[str]()) for text in (*given, at.goal))):
+        yield from (word for word in _WORD.findall(text) if len(word) <= LONGEST_VALUE and word not in said)
 
 
 def _closed(at: Moment) -> list[Operation]:
