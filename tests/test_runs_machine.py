@@ -4,32 +4,33 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from harness.events import attempts
+from tests.torture_life import Life
 from tests.torture_matrix import playground
 from tests.torture_person import Whole
 
 LONG = os.environ.get("HARNESS_TORTURE") == "1"
 PARTS, STEPS = 4, 50
-EXAMPLES = (10_000 if LONG else 100) // PARTS
+EXAMPLES = (10_000 if LONG else 200) // PARTS
 
 
 @pytest.fixture
-def life() -> Iterator[type[Whole]]:
+def place() -> Iterator[Path]:
     with playground() as place:
-
-        class Here(Whole):
-            pass
-
-        Here.place = place
-        yield Here
+        yield place
 
 
-def live(life: type[Whole], examples: int) -> None:
+def at(place: Path, kind: type[Life]) -> type[Life]:
+    return type("Here", (kind,), {"place": place})
+
+
+def live(life: type[Life], examples: int) -> None:
     """Which attempt ends first is up to the machine, so a failure is shown as it came: it cannot be made shorter."""
     run_state_machine_as_test(
         life,
@@ -41,11 +42,12 @@ def live(life: type[Whole], examples: int) -> None:
 
 
 @pytest.mark.parametrize("part", range(PARTS))  # so that they can be shared out
-def test_l8_a_run_under_whatever_comes(life: type[Whole], part: int) -> None:
-    live(life, EXAMPLES)
+def test_l8_a_run_under_whatever_comes(place: Path, part: int) -> None:
+    live(at(place, Whole), EXAMPLES)
 
 
-def test_l8_with_blind_retries_it_finds_a_second_effect(life: type[Whole], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_l8_with_blind_retries_it_finds_a_second_effect(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the person's commands of later: what they do to such a run may end it in other ways first."""
     monkeypatch.setattr(attempts, "_word", lambda op: "")
     with pytest.raises(AssertionError, match="Counter"):
-        live(life, 200)
+        live(at(place, Life), 200)
