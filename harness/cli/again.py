@@ -27,6 +27,7 @@ from harness.runs.fork import fork as fork_run
 from harness.runs.kit import load_pipeline
 from harness.runs.peek import peek
 from harness.runs.session import current_state
+from harness.skills.reading import is_skill_file
 from harness.view.text import escape
 
 
@@ -113,7 +114,7 @@ def _receipt(at: Place, folder: Path, word: str) -> tuple[dict[str, object], str
 def _tool_of(at: Place, folder: Path, stage: str) -> str | None:
     """The tool of a stage that has not begun, where the run is a pipeline's."""
     path = Path(peek(folder).get("path") or "")
-    if path.name.lower() == "skill.md" or not path.is_file():
+    if is_skill_file(path) or not path.is_file():
         return None
     try:
         found = load_pipeline(catalog(at), path)[2].stage(stage)

@@ -24,6 +24,7 @@ from harness.cli.words import Words
 from harness.errors import HarnessError
 from harness.events.clock import Clock
 from harness.events.io import IO
+from harness.events.scan import blob_bytes
 from harness.events.state import LABEL
 from harness.executor import Cancel
 from harness.loop.run import Stop, World
@@ -261,7 +262,7 @@ def stage_lister(at: Place) -> Callable[[str], Sequence[tuple[str, Sequence[str]
 
 def blob_reader(runs: Path) -> Callable[[str, str], bytes]:
     def read(run: str, sha: str) -> bytes:
-        return (runs / run / "blobs" / sha).read_bytes()
+        return blob_bytes(runs / run, sha)
 
     return read
 

@@ -14,7 +14,7 @@ from harness.cli.options import Globals, globals_of, manual
 from harness.cli.output import flags, print_json
 from harness.cli.place import Place, catalog, place, runs_dir
 from harness.errors import HarnessError, JournalError
-from harness.events.scan import never_started, scan
+from harness.events.scan import blob_bytes, never_started, scan
 from harness.runs.find import find_run
 from harness.runs.list import is_owned
 from harness.view.closing import stop_of, waiting
@@ -128,7 +128,7 @@ def print_run(said: Globals, at: Place, folder: Path) -> int:
 def reader(at: Place) -> Any:
     """Blobs of this project's runs."""
     runs = runs_dir(at)
-    return lambda run, sha: (runs / run / "blobs" / sha).read_bytes()
+    return lambda run, sha: blob_bytes(runs / run, sha)
 
 
 def as_object(at: Place, folder: Path, run: Run, owned: bool) -> dict[str, Any]:
@@ -156,7 +156,7 @@ def print_event(folder: Path, number: str) -> int:
     if not (number.isascii() and number.isdigit() and 1 <= int(number[:9]) <= len(events)):
         raise HarnessError(f"{folder.name} has no event {number}", f"give a number from 1 to {len(events)}")
     event = events[int(number) - 1]
-    print(event_text(event, folder, lambda run, sha: (folder / "blobs" / sha).read_bytes()), end="")
+    print(event_text(event, folder, lambda run, sha: blob_bytes(folder, sha)), end="")
     return 0
 
 

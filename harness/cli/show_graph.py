@@ -18,6 +18,7 @@ from harness.graph.fresh import Ground, fresh_receipt, holders
 from harness.runs.peek import peek
 from harness.skills.discovery import Catalog
 from harness.skills.names import find
+from harness.skills.reading import is_skill_file
 from harness.tools.header import read_tool
 from harness.tools.stages import read_pipeline
 from harness.tools.wiring import edges
@@ -60,7 +61,7 @@ def child_of(folder: Path, op: Operation) -> tuple[Path, State] | None:
 
 
 def is_skill(state: State) -> bool:
-    return Path(state.start.get("path") or "").name.lower() == "skill.md"
+    return is_skill_file(Path(state.start.get("path") or ""))
 
 
 def print_layers(drawn: dict[str, Any], sign: Callable[[str], str], indent: str) -> None:
@@ -79,7 +80,7 @@ def mark(word: str) -> str:
 
 def graph_of(catalog: Catalog, path: Path) -> tuple[Graph, list[str]]:
     """What waits for what in the skill or pipeline that a run was begun from."""
-    if path.name.lower() == "skill.md":
+    if is_skill_file(path):
         skill = find(catalog, str(path.parent))
         return skill.graph, list(skill.allowed)
     stages = read_pipeline(read_tool(path, path.stem)) if path.is_file() else None

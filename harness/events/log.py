@@ -16,7 +16,7 @@ from harness.events import lock
 from harness.events.clock import Clock, Hand
 from harness.events.hiding import Hide, as_they_are
 from harness.events.io import IO
-from harness.events.scan import Scan, good_events, never_started, proves, scan
+from harness.events.scan import Scan, blob_bytes, good_events, never_started, proves, scan
 
 INLINE = 4_096
 INLINE_LARGE = 32_768
@@ -172,7 +172,7 @@ class Log:
         if isinstance(value, str):
             return value.encode()
         if isinstance(value, dict) and isinstance(value.get("blob"), str):
-            return bytes((self.folder / "blobs" / value["blob"]).read_bytes())
+            return blob_bytes(self.folder, value["blob"])
         return b""
 
     def close(self) -> None:

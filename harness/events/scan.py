@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -132,6 +132,18 @@ def _lost_blob(event: dict[str, Any], folder: Path) -> str:
         if found != name:
             return f"blob {name[:12]} has other content"
     return ""
+
+
+def blob_bytes(folder: Path, sha: str) -> bytes:
+    """The bytes of a blob of the run in `folder`. Raises OSError."""
+    return (folder / "blobs" / sha).read_bytes()
+
+
+def blob_text(folder: Path, value: object) -> str:
+    """A text of an event of that run, inline or not; empty for what is none. Raises OSError."""
+    if isinstance(value, Mapping) and isinstance(value.get("blob"), str):
+        return blob_bytes(folder, value["blob"]).decode("utf-8", "replace")
+    return value if isinstance(value, str) else ""
 
 
 def blob_names(value: object) -> Iterator[str]:

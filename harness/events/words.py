@@ -24,9 +24,8 @@ def hear_start(state: State) -> None:
     theirs = state.given if state.model == AGENT else state.said
     (state.given if source != "user" else theirs).append(start.get("goal", ""))
     for name, value in state.inputs.items():
-        texts = value if isinstance(value, list) else [value]
         heard = state.given if name in (*start.get("foreign", ()), *start.get("defaults", ())) else theirs
-        heard += [text for text in texts if isinstance(text, str)]
+        heard += _texts(value)
 
 
 def hear(state: State, data: dict[str, Any]) -> None:
@@ -41,8 +40,11 @@ def hear(state: State, data: dict[str, Any]) -> None:
 def hear_amended(state: State, data: dict[str, Any]) -> None:
     """Another value of an argument, when a person typed it."""
     if _is_users(state, data):
-        value = data.get("value")
-        state.said += [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)]
+        state.said += _texts(data.get("value"))
+
+
+def _texts(value: object) -> list[str]:
+    return [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)]
 
 
 def _is_users(state: State, data: dict[str, Any]) -> bool:

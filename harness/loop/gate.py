@@ -20,6 +20,7 @@ from harness.loop.confine import network_text, secret_names
 from harness.loop.known import file_pipeline
 from harness.loop.run import Run
 from harness.loop.scene import policy_of, scene_of
+from harness.policy import Policy
 from harness.policy.compose import MAX_CALLS, TOO_LARGE, compose, too_large
 from harness.policy.decide import decide
 from harness.policy.decide import over_budget as over_limit
@@ -36,15 +37,19 @@ def judge(run: Run, op: Operation, call: dict[str, Any] | None = None) -> Decisi
     policy = policy_of(run)
     if op.verb == "verify":  # judging the answer is no call of the model's
         policy = replace(policy, budget={})
-    decision = decide(request, policy, (), without(run.state, op))
-    record(run, op.n, request, decision, call=call, digest=_bound(run, op, request, decision))
-    return decision
+    return _decided(run, op, request, policy, call)
 
 
 def judge_read(run: Run, op: Operation, request: Request) -> Decision:
     """The same for the verb `read`, whose request knows no tool."""
-    decision = decide(request, policy_of(run), (), without(run.state, op))
-    record(run, op.n, request, decision, digest=_bound(run, op, request, decision))
+    return _decided(run, op, request, policy_of(run))
+
+
+def _decided(
+    run: Run, op: Operation, request: Request, policy: Policy, call: dict[str, Any] | None = None
+) -> Decision:
+    decision = decide(request, policy, (), without(run.state, op))
+    record(run, op.n, request, decision, call=call, digest=_bound(run, op, request, decision))
     return decision
 
 

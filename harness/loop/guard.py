@@ -92,7 +92,9 @@ class Guard:
 
     def level(self, tool: Tool, effect: str) -> Choice | Refusal:
         """The level a call of this effect gets here, or why it may not run at all."""
-        found = self.released(tool)
+        return self._level(tool, effect, self.released(tool))
+
+    def _level(self, tool: Tool, effect: str, found: Released) -> Choice | Refusal:
         secret = bool(found.values or found.ungranted)
         if effect == "read" and self.is_test_runner(tool):
             effect = "write"
@@ -116,7 +118,8 @@ class Guard:
         """The request with what the call would be given and how it would be confined, or why it may not run so."""
         if tool.pipeline:
             return request
-        secret, choice = self.released(tool), self.level(tool, request.effect)
+        secret = self.released(tool)
+        choice = self._level(tool, request.effect, secret)
         env = tuple(sorted(passed(tool, self.settings, self.environ).variables))
         request = replace(request, env=env, secrets=tuple(sorted(secret.values)), auth=secret.problems)
         request = replace(request, ungranted=secret.ungranted)

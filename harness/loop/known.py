@@ -12,12 +12,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from harness.events.scan import blob_text
 from harness.events.state import Operation, State
 from harness.loop.run import Run
-from harness.policy.grounding import MAX_TEXT, Known, Near, Source, normal, occurs
+from harness.policy.grounding import MAX_TEXT, Known, Near, Source, joined, occurs
+from harness.prompt.texts import GUIDES
 from harness.tools.regular import read_regular
 
-GUIDES = ("AGENTS.md", "CLAUDE.md")
 Text = Callable[[object], str]
 
 
@@ -85,20 +86,12 @@ def _file_child(run: Run, op: Operation) -> None:
     folder = run.folder.parent / str(op.child)
     state = run.world.child_receipts(folder)
     if state is not None:
-        _file_receipts(run, state, partial(_blob_text, folder), folder.name)
-
-
-def _blob_text(folder: Path, value: object) -> str:
-    if isinstance(value, str):
-        return value
-    sha = str(value.get("blob", "")) if isinstance(value, dict) else ""
-    return (folder / "blobs" / sha).read_bytes().decode("utf-8", "replace")
+        _file_receipts(run, state, partial(blob_text, folder), folder.name)
 
 
 def passed_on(run: Run, words: Iterable[str], value: str) -> tuple[Source, ...]:
     """Where this run has a value from that stands in the words of a call, for the run that the call begins."""
-    said = "\0".join(map(normal, words)).casefold()
-    return sources_of(run, value) if occurs(normal(value).casefold(), said) else ()
+    return sources_of(run, value) if occurs(joined([value]), joined(words)) else ()
 
 
 def sources_of(run: Run, value: str) -> tuple[Source, ...]:

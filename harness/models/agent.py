@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import HarnessError
+from harness.events.words import AGENT
 from harness.models import Failure, ModelRef, Prompt, Reply
 from harness.models.failures import failure
 from harness.models.verbs import proposal
@@ -13,7 +14,7 @@ from harness.models.verbs import proposal
 if TYPE_CHECKING:
     from harness.executor import Cancel
 
-NAME, FLAG = "agent", "--agent"
+NAME, FLAG = AGENT, "--agent"
 
 
 def named(source: str) -> ModelRef:

@@ -10,14 +10,13 @@ from typing import Any
 from harness.errors import HarnessError, near_text
 from harness.events.state import Spent
 from harness.policy import Bound, Source
-from harness.tools.notation import parse_duration, parse_money
+from harness.tools.notation import BUDGET_KEYS, parse_duration, parse_money
 
 DEFAULTS: Mapping[str, str] = {
     "turns": "40", "calls": "200", "external": "20", "destructive": "5", "money_calls": "5", "usd": "1",
     "seconds": "1800",
 }  # fmt: skip
 MONEY = "money"
-KEYS = ("turns", "calls", "read", "write", "external", "destructive", "money_calls", "tokens", "usd", "seconds", MONEY)
 EFFECT_KEYS = {"money": "money_calls"}
 STAGES = (50, 20, 10)
 SHARE = Decimal("0.9")
@@ -35,9 +34,9 @@ def parse_budget(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for pair in text.replace(",", " ").split():
         key, equals, value = pair.partition("=")
-        if key not in KEYS or not equals:
-            fix = f"give KEY=VALUE with one of: {' '.join(KEYS)}"
-            raise HarnessError(f"unknown budget '{pair}'{near_text(key, KEYS)}", fix)
+        if key not in BUDGET_KEYS or not equals:
+            fix = f"give KEY=VALUE with one of: {' '.join(BUDGET_KEYS)}"
+            raise HarnessError(f"unknown budget '{pair}'{near_text(key, BUDGET_KEYS)}", fix)
         if key in found and (key != MONEY or value[-3:] in found[key]):
             raise HarnessError(f"budget {key} is given twice", "give it once")
         value = checked(key, value)

@@ -9,7 +9,7 @@ from typing import cast, get_args
 from harness.documents import Node
 from harness.errors import near_text
 from harness.policy import Require
-from harness.policy.hosts import DEFAULT_PORT, place_of, place_text
+from harness.policy.hosts import normal_place
 from harness.policy.layer import From, Hosts, SecretRule
 from harness.policy.reading import Reader
 from harness.tools.notation import shown
@@ -77,8 +77,7 @@ def _tools_hosts(reader: Reader, node: Node, name: str) -> Hosts:
 def _host(reader: Reader, text: str, line: int) -> str:
     """The host in its normal form, with a port only if one was given."""
     try:
-        place = place_of(text, DEFAULT_PORT)
-        return place_text(place) if place == place_of(text, 1) else place_text(place).rpartition(":")[0]
+        return normal_place(text)
     except ValueError as error:
         raise reader.error(f"{shown(text)} {error}", "write each host out, as host or host:port", line) from None
 

@@ -120,7 +120,12 @@ class Known:
 def _folded(said: Iterable[str]) -> str:
     """The words of a call, and what they say to whoever takes them for JSON: an echo may be decoded on its way."""
     forms = (form for word in said for form in (word, _ESCAPE.sub(_decoded, word), *leaves(word)))
-    return "\0".join(map(normal, forms)).casefold()
+    return joined(forms)
+
+
+def joined(words: Iterable[str]) -> str:
+    """Words in the form that `occurs` compares, so that none goes over into the next."""
+    return "\0".join(map(normal, words)).casefold()
 
 
 def _decoded(escape: re.Match[str]) -> str:

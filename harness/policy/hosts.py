@@ -99,6 +99,12 @@ def place_of(text: str, port: int | None = DEFAULT_PORT) -> Place:
     return normal_host(found[1]), number
 
 
+def normal_place(text: str) -> str:
+    """`host` or `host:port` in its normal form, with a port only if one was given. ValueError says what it is not."""
+    place = place_of(text)
+    return place_text(place) if place == place_of(text, 1) else place_text(place).rpartition(":")[0]
+
+
 def place_text(place: Place) -> str:
     """`host:port`, an IPv6 address in brackets."""
     host, port = place

@@ -11,7 +11,7 @@ from harness.errors import HarnessError
 from harness.policy import DEFAULT_EFFECTS, RELAXABLE, SETTINGS, Bound, Rule, Setting, confinement
 from harness.policy.layer import Channel, Layer
 from harness.policy.reading import Reader
-from harness.tools.notation import shown
+from harness.tools.notation import BUDGET_KEYS, shown
 
 KEYS = ("version", "effects", "unattended", "approvals", "paths", "sandbox", "network", "env", "secrets", "budget",
         "rules")  # fmt: skip
@@ -112,10 +112,10 @@ def _rules(reader: Reader, node: Node, name: str) -> tuple[Rule, ...]:
 
 
 def _budget(reader: Reader, node: Node, name: str) -> tuple[Bound, ...]:
-    from harness.policy.budget import KEYS, MONEY
+    from harness.policy.budget import MONEY
 
     found: list[Bound] = []
-    for key, child in reader.keys(node, f"{name}.", KEYS).items():
+    for key, child in reader.keys(node, f"{name}.", BUDGET_KEYS).items():
         for one in child.value if key == MONEY and isinstance(child.value, list) else [child]:
             found.append(_bound(reader, key, one))
     currencies = [bound.currency for bound in found if bound.currency]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import cast
 
 from harness.documents import Node
 from harness.errors import near_text
 from harness.policy import EFFECTS, Example, Operator, Rule, Test, Verdict
-from harness.policy.hosts import DEFAULT_PORT, normal_host, place_of, place_text
+from harness.policy.hosts import normal_host, normal_place
 from harness.policy.reading import Reader
 from harness.policy.rules import number_of
 from harness.tools.notation import shown
@@ -138,11 +139,10 @@ def _host(reader: Reader, text: str, line: int) -> str:
     """The host in its normal form, with a port only if one was given; `.x.io` keeps its dot."""
     dot = "." if text.startswith(".") else ""
     try:
-        place = place_of(text.removeprefix("."), DEFAULT_PORT)
+        place = normal_place(text.removeprefix("."))
         if dot:
             normal_host(f"x{text.partition(':')[0]}")  # an address has nothing below it
-        with_port = place_text(place)
-        return dot + (with_port if place == place_of(text.removeprefix("."), 1) else with_port.rpartition(":")[0])
+        return dot + place
     except ValueError as error:
         fix = "write a host, .x.io for any below it, or host:port"
         raise reader.error(f"{shown(text)} {error}", fix, line) from None
@@ -154,8 +154,6 @@ _READERS: Mapping[str, Callable[[Reader, str, int], str]] = {
 
 
 def _with_examples(reader: Reader, rule: Rule, found: Mapping[str, Node]) -> Rule:
-    from dataclasses import replace
-
     made: list[Example] = []
     for key, matches in (("match", True), ("no_match", False)):
         if key not in found:

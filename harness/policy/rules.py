@@ -30,16 +30,7 @@ def is_about(rule: Rule, request: Request) -> bool:
 
 def matches(rule: Rule, request: Request) -> bool:
     """Whether the rule is about the call and all of its `where` holds."""
-    return is_about(rule, request) and _holds(rule, request)
-
-
-def _holds(rule: Rule, request: Request) -> bool:
-    exact = rule.verdict == "allow"
-    for option, test in rule.where:
-        found = evaluate(option, test, request, exact=exact)
-        if not found and (exact or found is not None):
-            return False
-    return True
+    return is_about(rule, request) and next(failing(rule, request), None) is None
 
 
 def failing(rule: Rule, request: Request) -> Iterator[str]:

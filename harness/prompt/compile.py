@@ -18,8 +18,8 @@ from harness.prompt import labels
 from harness.prompt import observation as seen
 from harness.prompt.opening import Named, flat, opening, parts
 from harness.prompt.receipts import receipt_lines, spans
-from harness.prompt.results import Blob, feedback, observed, said, share
-from harness.prompt.texts import Frame, Release, limits_text, marked, task_block
+from harness.prompt.results import feedback, observed, said, share
+from harness.prompt.texts import Blob, Frame, Release, limits_text, marked, task_block
 
 EXCERPT = 512  # bytes of a fresh required result
 RECENT = 3  # turns that are kept in full observation size

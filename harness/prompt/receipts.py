@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from harness.events.state import Operation, State
 from harness.prompt import observation as seen
-from harness.prompt.results import Blob, said
+from harness.prompt.results import said
+from harness.prompt.texts import Blob
 
 MANY = 20
 """Lines of one shape that are written out; more of them are told in one."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,10 +10,8 @@ from harness.events.state import Operation, State
 from harness.models.turns import Picture, Result
 from harness.prompt import labels
 from harness.prompt import observation as seen
-from harness.prompt.texts import Frame, marked, task_block
+from harness.prompt.texts import Blob, Frame, marked, task_block
 
-_OF_CALL = re.compile(r"(?:op:|run:ops/)([0-9]{1,9})(?:/|$)")
-Blob = Callable[[object], str]
 MOST_PICTURES = 4
 REASON_LIMIT = 2000  # characters of one reason: it may quote what the model wrote
 

@@ -55,6 +55,10 @@ LINE_LIMIT = 160  # characters of one callable tool
 FILES_SHOWN = 20
 
 
+GUIDES = ("AGENTS.md", "CLAUDE.md")
+"""What a project may say of itself, in its root: the first that is there and trusted."""
+
+
 @dataclass(frozen=True, slots=True)
 class ProjectText:
     """What a trusted project says of itself: the beginning of a file in its root that has `size` bytes in all."""

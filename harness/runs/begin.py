@@ -247,7 +247,7 @@ def tidy_attempts(run: Run) -> None:
 def pins(run_tools: Mapping[str, Any], resolved: Resolved) -> dict[str, Any]:
     """What a run pins: SHA-256 of the skill's file and of every tool it may call."""
     skill = hashlib.sha256(resolved.skill.file.read_bytes()).hexdigest()
-    return {"skill": skill, "tools": dict(run_tools), "policy": ""}
+    return {"skill": skill, "tools": dict(run_tools)}
 
 
 def changed_pins(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[dict[str, str]]:

@@ -13,6 +13,7 @@ from harness.errors import BusyError, HarnessError, JournalError, NoModelError
 from harness.events.amend import is_seam
 from harness.events.fold import fold
 from harness.events.log import follow
+from harness.events.scan import blob_bytes
 from harness.events.state import Operation, State
 from harness.loop.ending import close, spent_of
 from harness.loop.gate import is_question
@@ -98,7 +99,7 @@ class Family:
         values = parse(tool, list(op.argv or ()))[0]
         order = Order(
             tool.name, inputs=values, budget=part, rules=parent.flags, parent=_link(parent, op),
-            digests={"skill": file_pin(tool.path), "tools": tool_pins(kit.tools), "policy": ""}, path=str(tool.path),
+            digests={"skill": file_pin(tool.path), "tools": tool_pins(kit.tools)}, path=str(tool.path),
             parameters=tool.parameters,
         )  # fmt: skip
         if known is None and take_over(parent, op, folder, order):
@@ -240,7 +241,7 @@ def _descendant_has_word(folder: Path, known: State) -> bool:
 
 def _text(folder: Path, value: object) -> bytes:
     if isinstance(value, dict) and isinstance(value.get("blob"), str):
-        return bytes((folder / "blobs" / value["blob"]).read_bytes())
+        return blob_bytes(folder, value["blob"])
     return str(value or "").encode()
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from harness.errors import HarnessError
 from harness.events.fold import apply
 from harness.events.log import follow
+from harness.events.scan import blob_bytes, blob_text
 from harness.events.state import State
 from harness.graph.fresh import Ground, is_fresh, unmet
 from harness.loop.question import form_of
@@ -28,6 +29,7 @@ from harness.skills import Resolved, Skill
 from harness.skills.body import substitute
 from harness.skills.discovery import Catalog
 from harness.skills.names import find
+from harness.skills.reading import is_skill_file
 from harness.skills.worker import as_tool
 from harness.tools.arguments import usage
 
@@ -156,22 +158,10 @@ def _from_start(
 
 def _source(folder: Path, catalog: Catalog, start: Mapping[str, Any]) -> Source:
     path = Path(start.get("path") or "")
-    if path.name.lower() != "skill.md":
+    if not is_skill_file(path):
         raise HarnessError("no model is asked in this run", f"harness show {folder.name}")
     resolved = usable(catalog, find(catalog, str(path.parent)))
     return Source(resolved, skill_kit(resolved), start, partial(blob_text, folder), partial(blob_bytes, folder))
-
-
-def blob_text(folder: Path, value: object) -> str:
-    """A text of an event of this run, inline or not."""
-    if isinstance(value, Mapping) and isinstance(value.get("blob"), str):
-        return blob_bytes(folder, value["blob"]).decode("utf-8", "replace")
-    return value if isinstance(value, str) else ""
-
-
-def blob_bytes(folder: Path, sha: str) -> bytes:
-    """The bytes of a blob of this run."""
-    return (folder / "blobs" / sha).read_bytes()
 
 
 def _release(kit: Toolset, state: State) -> Release:

@@ -11,6 +11,7 @@ from typing import Any
 
 from harness.events.hiding import FREE, WORDS
 from harness.events.line import to_json, told, tombstone
+from harness.events.scan import blob_bytes
 
 VALUES: dict[str, tuple[str, ...]] = {
     "run.start": ("goal", "inputs", "project"), "user.say": ("text",), "note": ("text",),
@@ -79,7 +80,7 @@ class Cut:
 
     def _buried(self, value: Any) -> dict[str, int]:
         if is_blob(value):
-            self.held.append((self.folder / "blobs" / value["blob"]).read_bytes())
+            self.held.append(blob_bytes(self.folder, value["blob"]))
             return tombstone(value["bytes"])
         raw = (value if isinstance(value, str) else to_json(value)).encode()
         self.held.append(raw)

@@ -35,6 +35,7 @@ from harness.skills import Resolved
 from harness.skills.check import resolve
 from harness.skills.discovery import Catalog
 from harness.skills.names import find
+from harness.skills.reading import is_skill_file
 from harness.tools import Tool
 
 
@@ -107,7 +108,7 @@ def look_at(guard: Guard, catalog: Catalog, folder: Path, tool: Tool | None = No
     path = Path(start.get("path") or "")
     world = World(IO(), Clock(), Cancel(), None, runs_dir=folder.parent)
     world.child_receipts, world.trust = read_state, guard.trust
-    if path.name.lower() == "skill.md":
+    if is_skill_file(path):
         kit = _skills(world, guard, catalog, path, start)
     else:
         world.guard, kit = guard, tool_kit(catalog, tool) if tool is not None else Toolset({})

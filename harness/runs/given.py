@@ -11,10 +11,9 @@ from typing import Any
 from harness.errors import HarnessError
 from harness.loop.paths import hidden_reason, open_beneath
 from harness.loop.run import World
-from harness.prompt.texts import ContextFile, ProjectText
+from harness.prompt.texts import GUIDES, ContextFile, ProjectText
 from harness.skills import Skill
 
-GUIDES = ("AGENTS.md", "CLAUDE.md")
 GUIDE_LIMIT = 4 * 1024  # bytes of a project's own words
 MOST_FILES = 10
 

@@ -12,7 +12,7 @@ from harness.policy.pins import copy_of
 from harness.policy.settings import PROJECT_FILE as POLICY
 from harness.policy.trust import Entry
 from harness.policy.vouching import SETTINGS, Scope, said_in
-from harness.runs.given import GUIDES
+from harness.prompt.texts import GUIDES
 from harness.runs.uses import Part, Uses, name_of
 from harness.skills import Skill
 from harness.tools import Tool

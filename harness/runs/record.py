@@ -9,13 +9,15 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.events.log import follow
+from harness.events.scan import blob_text
 from harness.models.body import prefix_digest
 from harness.models.failures import REASONS
 from harness.models.script import STOPS
 from harness.models.scripted import DIALECT
 from harness.prompt.compile import texts_of
-from harness.runs.composing import Request, blob_text, requests
+from harness.runs.composing import Request, requests
 from harness.skills.discovery import Catalog
+from harness.skills.reading import is_skill_file
 
 Hide = Callable[[str], str]
 COUNTS = ("input", "out", "cached", "written", "written_1h", "thinking")
@@ -119,6 +121,6 @@ def _workers(folder: Path, catalog: Catalog, hide: Hide) -> Iterator[tuple[str, 
         if child is None or child == folder.parent or not (child / "events.jsonl").is_file():
             continue
         start = follow(child)[0]["data"]
-        if Path(start.get("path") or "").name.lower() == "skill.md":
+        if is_skill_file(Path(start.get("path") or "")):
             yield from ((str(start["skill"]), reply) for reply in _replies(child, catalog, hide))
         yield from _workers(child, catalog, hide)

@@ -12,6 +12,7 @@ from harness.errors import HarnessError
 from harness.events.amend import INPUTS
 from harness.events.fold import fold
 from harness.events.log import follow
+from harness.events.scan import blob_text
 from harness.events.state import State
 from harness.loop.inbox import has_word
 from harness.loop.run import Run, World
@@ -56,6 +57,7 @@ from harness.runs.speaker import is_handed_over, model_of, open_for, opening, us
 from harness.skills import Resolved, Skill
 from harness.skills.discovery import Catalog
 from harness.skills.names import find
+from harness.skills.reading import is_skill_file
 from harness.tools import Tool
 from harness.tools.arguments import check_inputs, parse, refusal
 from harness.tools.header import read_tool
@@ -117,7 +119,7 @@ def start_pipeline(world: World, catalog: Catalog, path: Path, words: Sequence[s
     values = rebased(tool.parameters, values, catalog.project)
     confine(world, catalog.project, tool.parameters, values, kit)
     budget = in_force(world, {}, parse_budget(options.budget))
-    digests = {"skill": file_pin(tool.path), "tools": tool_pins(kit.tools), "policy": ""}
+    digests = {"skill": file_pin(tool.path), "tools": tool_pins(kit.tools)}
     order = Order(
         tool.name, "", values, budget, rules_of(kit, options), asking.named(*(options.model or ("", ""))),
         flags=options.kept(), digests=digests, path=str(path.resolve()), parameters=tool.parameters,
@@ -148,7 +150,7 @@ def start_tool(world: World, catalog: Catalog, tool: Tool, words: Sequence[str],
     words = rebased_words(tool, words, catalog.project)
     confine(world, catalog.project, tool.parameters, parse(tool, words)[0], kit)
     budget = in_force(world, {}, parse_budget(options.budget))
-    digests = {"skill": "", "tools": tool_pins(kit.tools), "policy": ""}
+    digests = {"skill": "", "tools": tool_pins(kit.tools)}
     order = Order(
         tool.name, "", {"args": tuple(words)}, budget, rules_of(kit, options), flags=options.kept(), digests=digests,
         path=str(tool.path), parameters=None,
@@ -181,7 +183,7 @@ def resume(world: World, catalog: Catalog, folder: Path, message: str | None, op
         raise HarnessError("this run has passed", f"go on with a message: harness resume {folder.name} MESSAGE")
     path = Path(start.get("path") or "")
     limits, options = parse_budget(options.budget), options.with_kept(start.get("flags") or {})
-    is_skill = path.name.lower() == "skill.md"
+    is_skill = is_skill_file(path)
     if message is not None and not is_skill:
         raise HarnessError("this run has no model that could hear a message", f"harness resume {folder.name}")
     if start.get("question"):
@@ -243,8 +245,7 @@ def _resume_skill(
 
 def _goal(folder: Path, start: Mapping[str, Any]) -> str:
     """The goal a run began with, kept in its first line or beside it."""
-    goal = start.get("goal") or ""
-    return goal if isinstance(goal, str) else (folder / "blobs" / goal["blob"]).read_bytes().decode("utf-8", "replace")
+    return blob_text(folder, start.get("goal"))
 
 
 def _inputs(folder: Path, wanted: Mapping[str, Any]) -> dict[str, Any]:

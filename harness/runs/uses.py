@@ -13,13 +13,14 @@ from harness.policy.pins import pin, skill_files
 from harness.policy.settings import PROJECT_FILE as POLICY
 from harness.policy.trust import Book, Standing, standing
 from harness.policy.vouching import SETTINGS, Fact, Scope, Trust, said_in
-from harness.runs.given import GUIDES
+from harness.prompt.texts import GUIDES
 from harness.runs.kit import asks_model, file_places, find_tool, queries_of, skill_places
 from harness.runs.peek import peek
 from harness.skills import Resolved, Skill
 from harness.skills.check import resolve
 from harness.skills.discovery import Catalog
 from harness.skills.names import find
+from harness.skills.reading import is_skill_file
 from harness.tools import Tool
 from harness.tools.header import read_tool
 from harness.tools.stages import read_pipeline
@@ -114,7 +115,7 @@ def run_uses(catalog: Catalog, folder: Path) -> Uses:
     path = Path(start.get("path") or "")
     if start.get("question"):
         return question_uses()
-    if path.name.lower() == "skill.md":
+    if is_skill_file(path):
         return skill_uses(catalog, find(catalog, str(path.parent)))
     tool = read_tool(path, str(start["skill"]))
     return file_uses(catalog, path, tool.name) if tool.pipeline else tool_uses(catalog, tool)

@@ -15,12 +15,10 @@ from harness.graph import Graph
 from harness.graph.block import NAME, check_cycles, from_mapping, parse_block, place
 from harness.skills.frontmatter import OUR_KEYS
 from harness.tools import Parameter
-from harness.tools.notation import parse_duration, parse_money
+from harness.tools.notation import BUDGET_KEYS, parse_duration, parse_money
 from harness.tools.parameter import BadTag, Unsupported, read_input
 
 LIMITS = ("requires", "verify", "budget", "inputs")
-BUDGET_KEYS = ("turns", "calls", "read", "write", "external", "destructive", "money_calls", "tokens", "usd", "seconds",
-               "money")  # fmt: skip
 _MODEL = re.compile(r"strong|cheap|none|(?:anthropic|openai|ollama|local|exec|scripted):\S.*")
 _USD = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?|\.[0-9]{1,12}")
 

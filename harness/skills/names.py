@@ -10,7 +10,7 @@ from pathlib import Path
 from harness.errors import HarnessError, near_text, nearest
 from harness.skills import Root, Skill
 from harness.skills.discovery import Catalog
-from harness.skills.reading import entries, is_folder, is_inside, read_skill, shown, skill_file
+from harness.skills.reading import entries, is_folder, is_inside, is_skill_file, read_skill, shown, skill_file
 
 
 def find(catalog: Catalog, name: str, cwd: Path | None = None) -> Skill:
@@ -46,7 +46,7 @@ def _unknown(catalog: Catalog, name: str) -> HarnessError:
 
 
 def _by_path(catalog: Catalog, path: Path) -> Skill:
-    folder = path.parent if path.name.lower() == "skill.md" and not path.is_dir() else path
+    folder = path.parent if is_skill_file(path) and not path.is_dir() else path
     real = os.path.realpath(folder)
     if is_inside(real, os.path.realpath(catalog.project / ".harness" / "drafts")):
         fix = f"look at it, then: harness skills adopt {folder.name}"

@@ -23,6 +23,11 @@ def shown(path: Path | str, project: Path) -> str:
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
+def is_skill_file(path: Path) -> bool:
+    """Whether a path has the name of a skill's file, in any spelling."""
+    return path.name.lower() == "skill.md"
+
+
 def skill_file(names: list[str]) -> str | None:
     """Which of a folder's files is its skill: `SKILL.md`, else `skill.md`, else another spelling."""
     spellings = sorted(name for name in names if len(name) == 8 and name.lower() == "skill.md")

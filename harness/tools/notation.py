@@ -9,6 +9,10 @@ from collections.abc import Callable
 from datetime import date, datetime
 
 MAX_SHOWN = 80
+BUDGET_KEYS = (
+    "turns", "calls", "read", "write", "external", "destructive", "money_calls", "tokens", "usd", "seconds", "money",
+)  # fmt: skip
+"""What a run may be limited in, in a skill and for a person."""
 _DURATION = re.compile(
     r"(?P<sign>-?)(?=[0-9])(?:(?P<bare>[0-9]{1,12})"
     r"|(?:(?P<w>[0-9]{1,12})w)?(?:(?P<d>[0-9]{1,12})d)?(?:(?P<h>[0-9]{1,12})h)?"

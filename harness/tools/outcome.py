@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeGuard, TypeVar
 
+from harness.events.spending import NOTHING_HAPPENED
 from harness.tools import Tool
 
 CLASSES: Mapping[int, str] = {
@@ -23,7 +24,6 @@ CLASSES: Mapping[int, str] = {
     124: "TIMEOUT",
 }
 _Item = TypeVar("_Item")
-_NO_EFFECT = frozenset({2, 64, 65, 66, 69, 73, 75, 77, 78})
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def error_class(exit: int) -> str:
 
 def no_effect(tool: Tool, exit: int) -> bool:
     """Whether this exit code proves that nothing happened: only whoever wrote a header knew what the codes mean."""
-    return tool.header and exit in _NO_EFFECT
+    return tool.header and exit in NOTHING_HAPPENED
 
 
 def structured(stdout: bytes) -> dict[str, object] | None:

@@ -12,7 +12,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.view.terminal import CTRL_C, CTRL_D, ENTER, LostError, Poll, Terminal, asking, read_key, read_line, settle
+from harness.view.terminal import (
+    CTRL_C,
+    CTRL_D,
+    ENTER,
+    LostError,
+    Poll,
+    Terminal,
+    answered,
+    asking,
+    read_key,
+    read_line,
+    settle,
+)
 from harness.view.text import escape, one_line, shown_argv, width, wrap
 
 LONG = 200
@@ -184,33 +196,25 @@ def question_text(question: str, options: Sequence[str], columns: int) -> str:
 
 def ask_own(question: str, path: str = "/dev/tty") -> bool:
     """A question of the harness's own, about its own files: only `y` or `yes` is yes."""
-    with asking(path) as terminal:
-        if terminal is None:
-            return False
-        try:
-            terminal.write(f"{escape(question)} y yes · [n] no\n> ")
-            settle(terminal.fd)
-            return (read_line(terminal) or "").lower() in ("y", "yes")
-        except (LostError, OSError, termios.error):
-            return False
+
+    def ask(terminal: Terminal) -> bool:
+        terminal.write(f"{escape(question)} y yes · [n] no\n> ")
+        settle(terminal.fd)
+        return (read_line(terminal) or "").lower() in ("y", "yes")
+
+    return answered(path, ask) or False
 
 
 def ask_question(
     question: str, options: Sequence[str] = (), poll: Poll | None = None, path: str = "/dev/tty"
 ) -> str | None:
     """The person's answer: an option's text for its number, or what was typed. None: later, or the terminal is lost."""
-    with asking(path) as terminal:
-        if terminal is None:
-            return None
-        try:
-            terminal.write(question_text(question, options, terminal.size()[0]))
-            settle(terminal.fd)
-            return _answer(terminal, options, poll)
-        except (LostError, OSError, termios.error):
-            return None
+    return answered(path, lambda terminal: _answer(terminal, question, options, poll))
 
 
-def _answer(terminal: Terminal, options: Sequence[str], poll: Poll | None) -> str | None:
+def _answer(terminal: Terminal, question: str, options: Sequence[str], poll: Poll | None) -> str | None:
+    terminal.write(question_text(question, options, terminal.size()[0]))
+    settle(terminal.fd)
     while True:
         terminal.write("> ")
         line = read_line(terminal, poll)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
+from typing import TypeVar
 
 from harness.view.text import one_line
 
@@ -25,6 +26,7 @@ Poll = Callable[[], str | None]
 """Asked while a prompt waits; a text closes the prompt and is printed (`approved elsewhere by NAME`)."""
 CTRL_C, CTRL_D, ENTER = "\x03", "\x04", ("\r", "\n")
 _POLL_SECONDS = 0.1
+Answer = TypeVar("Answer")
 
 
 class LostError(Exception):
@@ -64,6 +66,15 @@ def asking(path: str = "/dev/tty") -> Iterator[Terminal | None]:
             yield Terminal(fd) if usable else None
     finally:
         os.close(fd)
+
+
+def answered(path: str, ask: Callable[[Terminal], Answer]) -> Answer | None:
+    """What a person answers there; None where there is no terminal, or where it is lost meanwhile."""
+    with asking(path) as terminal:
+        try:
+            return ask(terminal) if terminal is not None else None
+        except (LostError, OSError, termios.error):
+            return None
 
 
 @contextmanager

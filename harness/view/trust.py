@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import termios
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from harness.view.ask import page
-from harness.view.terminal import CTRL_C, CTRL_D, ENTER, LostError, Terminal, asking, read_key
+from harness.view.terminal import CTRL_C, CTRL_D, ENTER, Terminal, answered, read_key
 from harness.view.text import one_line, wrap
 
 Answer = Literal["y", "o", "n"]
@@ -51,13 +50,7 @@ def keys_text(question: Question) -> str:
 
 def ask_trust(question: Question, path: str = "/dev/tty") -> Answer | None:
     """The person's word; Enter, Ctrl-C and Ctrl-D are no, another key asks again. None: nobody could be asked."""
-    with asking(path) as terminal:
-        if terminal is None:
-            return None
-        try:
-            return _ask(terminal, question)
-        except (LostError, OSError, termios.error):
-            return None
+    return answered(path, lambda terminal: _ask(terminal, question))
 
 
 def _ask(terminal: Terminal, question: Question) -> Answer:
