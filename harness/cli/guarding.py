@@ -44,6 +44,7 @@ def guard_for(at: Place, sandbox: str | None, here: Facts) -> Guard:
         without_keys(settings, keys), machine, here, _fence(at), trust=at.trust, environ=dict(os.environ),
         hidden=_hidden(at), keys=keys, masker=masker(settings, os.environ, at.project.resolve(), keys),
     )  # fmt: skip
+    guard.fence.protect = settings.protect
     if settings.floor != "none" and not any(machine.gives(level) for level in LEVELS[LEVELS.index(settings.floor) :]):
         what = f"this machine does not give the confinement {settings.floor} ({guard.reason(settings.floor)})"
         raise DeniedError(what, "lower `sandbox.require` in your own policy.yaml, or mend the cause")

@@ -20,7 +20,9 @@ from harness.loop.guard import Guard
 from harness.loop.run import Run
 from harness.loop.toolchains import Toolchains, toolchains
 from harness.policy import Level
+from harness.policy.compose import unprotected_of
 from harness.policy.hosts import Grant
+from harness.policy.names import DRAFTS, lies_in
 from harness.policy.settings import limits_of
 from harness.sandbox import Cage, names
 from harness.sandbox.choose import Refusal
@@ -127,7 +129,7 @@ def confined(run: Run, op: Operation, tool: Tool, job: Job, io: IO, direct: bool
         job = replace(job, env=env, limits=cage.limits)
         fenced = _is_fenced(cage)
         if fenced:
-            guard.fence.enter(job.op_id, work.parent)
+            guard.fence.enter(job.op_id, work.parent, unprotected_of(tool, guard.settings))
         try:
             yield _hooks(cage, job, guard, proxy, fenced, direct, stack)
         finally:
@@ -168,18 +170,39 @@ def cage_of(
     """What this attempt may touch."""
     guard, workspace = run.world.guard, run.project.resolve()
     assert guard is not None
-    found = names.find(workspace, guard.fence.roots)
-    tests, network = guard.is_test_runner(tool), grant.network(level)
+    settings, tests, network = guard.settings, guard.is_test_runner(tool), grant.network(level)
+    free = unprotected_of(tool, settings)
+    found = names.find(workspace, guard.fence.roots, free, protect=settings.protect, hide=settings.hide)
     bridge = [BRIDGE] if proxy is not None else []
     named = [path for path in (*guard.readable, *more) if not path.is_relative_to(workspace)]  # inside it is as it is
     skill = [run.toolset.folder] if run.toolset.folder is not None else []
+    read, hide = _read_roots(workspace, settings.read)
+    writable, write = _write_roots(workspace, settings.write) if tests or op.effect in WRITES else (False, ())
     return Cage(
         level=level, workspace=workspace, scratch=run.folder / "ops" / str(op.n) / str(op.attempt) / "work",
-        writable=tests or op.effect in WRITES, protect=found.protect, hide=(*found.hide, *guard.hidden),
-        read=tuple(p.resolve() for p in (tool.path.parent, *skill, *family(run), *named, *bridge)),
+        writable=writable, write=write, protect=found.protect, hide=(*found.hide, *guard.hidden, *hide),
+        read=tuple(p.resolve() for p in (tool.path.parent, *skill, *family(run), *named, *bridge, *read)),
         network="loopback" if tests and network == "off" else network, proxy=proxy.path if proxy is not None else None,
         limits=limits_of(tool, guard.settings),
     )  # fmt: skip
+
+
+def _read_roots(workspace: Path, roots: tuple[str, ...] | None) -> tuple[list[Path], list[Path]]:
+    """What of `paths.read` is readable beside the workspace; the workspace is hidden where it is no root itself."""
+    if roots is None:
+        return [], []
+    whole = any(lies_in(str(workspace), root) for root in roots)
+    more = [Path(root) for root in roots if not (whole and lies_in(root, str(workspace)))]
+    return more, [] if whole else [workspace]
+
+
+def _write_roots(workspace: Path, roots: tuple[str, ...] | None) -> tuple[bool, tuple[Path, ...]]:
+    """Whether the whole workspace is writable, and what else is: the drafts, and the other roots of `paths.write`."""
+    drafts = workspace.joinpath(*DRAFTS)
+    found = [drafts] if drafts.is_dir() and not drafts.is_symlink() else []
+    whole = roots is None or any(lies_in(str(workspace), root) for root in roots)
+    more = [Path(root) for root in roots or () if not (whole and lies_in(root, str(workspace)))]
+    return whole, (*found, *(path for path in more if path.exists()))
 
 
 def family(run: Run) -> list[Path]:

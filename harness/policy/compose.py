@@ -132,7 +132,7 @@ def _texts(value: Value) -> tuple[str, ...]:
 def _paths(tool: Tool, typed: Mapping[str, Typed], scene: Scene) -> tuple[CheckedPath, ...]:
     """Every value that is a path or may be taken for one, and the paths that the header itself writes."""
     found = list(_candidates(tool, typed, scene))
-    area, unprotected = scene.area(tool) if found else None, _unprotected(tool, scene.settings)
+    area, unprotected = scene.area(tool) if found else None, unprotected_of(tool, scene.settings)
     return tuple(check(option, text, mode, area, unprotected) for option, text, mode in found if area is not None)
 
 
@@ -158,7 +158,7 @@ def _parts(text: str, option: str) -> tuple[str, ...]:
     return (text, value) if option == FREE and text.startswith("-") and equals else (text,)
 
 
-def _unprotected(tool: Tool, settings: Settings) -> frozenset[str]:
+def unprotected_of(tool: Tool, settings: Settings) -> frozenset[str]:
     """The names that the header says it writes and the user lets this tool write."""
     granted = settings.unprotect.get(tool.name, ())
     return frozenset(folded(word) for word in tool.roles.get("writes", ()) if word in granted)

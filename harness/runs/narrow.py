@@ -39,6 +39,7 @@ def confine(
     check_examples(settings.rules, kit.tools.get, project, settings)
     readable = (*world.guard.readable, *named(project, parameters, values))
     world.guard = replace(world.guard, settings=settings, readable=readable)
+    world.guard.fence.protect = settings.protect
     _check_required(world.guard, kit)
 
 
@@ -53,6 +54,7 @@ def for_worker(world: World, project: Path, skill: Skill, kit: Toolset) -> World
         return world
     settings = below_skill(world.guard, project, skill)
     check_examples(settings.rules, kit.tools.get, project, settings)
+    world.guard.fence.protect = tuple(dict.fromkeys((*world.guard.fence.protect, *settings.protect)))
     return world if settings == world.guard.settings else replace(world, guard=replace(world.guard, settings=settings))
 
 

@@ -164,7 +164,7 @@ class _Rules:
             self._add_tree(path, cage.hide)
         if cage.writable:
             self._add(self._open(cage.workspace), write)
-        else:
+        elif cage.workspace not in cage.hide:
             self._add_tree(cage.workspace, cage.hide)
         for path in (*(path for path in cage.write if path.exists()), cage.scratch):
             self._add(self._open(path), write)

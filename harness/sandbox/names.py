@@ -28,21 +28,38 @@ class Names:
     hide: tuple[Path, ...]
 
 
-def find(workspace: Path, roots: Iterable[Path], unprotected: Collection[str] = (), depth: int = DEPTH) -> Names:
+def find(
+    workspace: Path, roots: Iterable[Path], unprotected: Collection[str] = (), depth: int = DEPTH,
+    protect: Collection[str] = (), hide: Collection[str] = (),
+) -> Names:  # fmt: skip
     """The protected and the hidden paths of a workspace, given as a real path.
 
     `roots` are the folders of tools and skills and what a tool's `PATH` names; those outside the workspace do not
-    count. `unprotected` are names that this call may change, such as `.git`.
+    count. `unprotected` are names that this call may change, such as `.git`. `protect` and `hide` are the person's own:
+    folded names, and absolute places if they hold a slash.
     """
-    protect = [path for path in own_roots(workspace, roots) if path.is_dir()]
-    hide: list[Path] = []
+    closed = [path for path in own_roots(workspace, roots) if path.is_dir()]
+    closed += [path for path in _places(protect) if workspace in path.parents and path.exists()]
+    unseen = [path for path in _places(hide) if path.exists()]
+    names, hidden = _names(protect), _names(hide)
     for name, path in _entries(str(workspace), depth):
-        if is_protected(name, unprotected):
-            protect.append(Path(path))
-        if is_hidden(name):
-            hide.append(Path(path))
-    order = {path: (len(path.parts), path) for path in (*protect, *hide)}
-    return Names(tuple(sorted(set(protect), key=order.__getitem__)), tuple(sorted(hide, key=order.__getitem__)))
+        if is_protected(name, unprotected, names):
+            closed.append(Path(path))
+        if is_hidden(name, hidden):
+            unseen.append(Path(path))
+    return Names(_in_order(closed), _in_order(unseen))
+
+
+def _names(entries: Iterable[str]) -> list[str]:
+    return [one for one in entries if "/" not in one]
+
+
+def _places(entries: Iterable[str]) -> list[Path]:
+    return [Path(one) for one in entries if "/" in one]
+
+
+def _in_order(paths: Iterable[Path]) -> tuple[Path, ...]:
+    return tuple(sorted(set(paths), key=lambda path: (len(path.parts), path)))
 
 
 def own_roots(workspace: Path, roots: Iterable[Path]) -> set[Path]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from harness.policy.names import folded
 from harness.sandbox import names
 from harness.sandbox.record import (
     Entry,
@@ -54,34 +55,44 @@ class Snapshot:
     workspace: Path
     roots: tuple[Path, ...]
     unprotected: frozenset[str]
+    protect: tuple[str, ...]
     keep: Path
     picture: Picture
     moving: Moving
 
 
-def snapshot(workspace: Path, roots: Iterable[Path], keep: Path, unprotected: Collection[str] = ()) -> Snapshot:
+def snapshot(
+    workspace: Path, roots: Iterable[Path], keep: Path, unprotected: Collection[str] = (), protect: Collection[str] = ()
+) -> Snapshot:
     """Remember the protected names of a real path `workspace` before a call.
 
-    `roots` are the folders of tools and skills and on the tool's `PATH`; `unprotected` names this call may change.
-    `keep` is the attempt's folder, where the tool's version of what it changed will go.
+    `roots` are the folders of tools and skills and on the tool's `PATH`; `unprotected` names this call may change,
+    `protect` more that it may not. `keep` is the attempt's folder, where the tool's version of what it changed will go.
     """
-    fixed = tuple(roots)
-    found = names.find(workspace, fixed, unprotected).protect
+    fixed, more = tuple(roots), tuple(protect)
+    found = names.find(workspace, fixed, unprotected, protect=more).protect
     before = record(workspace, found, keep=True)
-    return Snapshot(workspace, fixed, frozenset(unprotected), keep, before, moving(workspace))
+    return Snapshot(workspace, fixed, frozenset(unprotected), more, keep, before, moving(workspace))
 
 
-def restore(before: Snapshot) -> list[Change]:
-    """Put the protected names back as they were; what had changed, in order of paths. Nothing of the call may run."""
-    found = names.find(before.workspace, before.roots, before.unprotected).protect
+def restore(before: Snapshot, free: Collection[str] = ()) -> list[Change]:
+    """Put the protected names back as they were; what had changed, in order of paths. Nothing of the call may run.
+
+    What lies below a name in `free` stays as it is: a call may have changed it.
+    """
+    found = names.find(before.workspace, before.roots, before.unprotected, protect=before.protect).protect
     now = record(before.workspace, found, keep=False, before=before.picture).entries
-    paths = sorted({*before.picture.entries, *now})
+    paths = [path for path in sorted({*before.picture.entries, *now}) if not _is_free(path, free)]
     different = [(path, what) for path in paths if (what := _different(before, now, path))]
     changes: list[Change] = []
     if different:
         with _Mender(before) as mender:
             changes = [mender.mend(path, what) for path, what in _outermost(different)]
     return [*changes, *_moved(before)]
+
+
+def _is_free(path: str, free: Collection[str]) -> bool:
+    return any(folded(part) in free for part in path.split("/")) if free else False
 
 
 def _different(before: Snapshot, now: dict[str, Entry], path: str) -> What | None:
