@@ -27,6 +27,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 MAX_LINE = 400
+TOO_LARGE = "too large"
+"""What the reason of a refusal begins with where a call breaks a bound."""
 # Blank letters and variation selectors that carry data unseen; their categories alone do not tell.
 _UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0\u2800") | frozenset(
     map(chr, range(0xE0100, 0xE01F0))

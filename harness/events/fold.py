@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from harness.errors import TOO_LARGE
 from harness.events import asking
 from harness.events.amend import amend, inherit, is_seam
 from harness.events.line import at_seconds
@@ -121,7 +122,7 @@ def _open_call(state: State, call: dict[str, Any], turn: int, alone: bool) -> No
     state.ops[op.n] = op
     state.next_op = max(state.next_op, op.n + 1)
     if op.error:
-        op.code, op.closed = "INVALID_INPUT", True
+        op.code, op.closed = "DENIED" if op.error.startswith(TOO_LARGE) else "INVALID_INPUT", True
     else:
         state.open_ops[op.n] = op
     if op.verb == "finish" and not op.error:

@@ -9,7 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from harness.errors import near_text
+from harness.errors import TOO_LARGE, near_text
 from harness.events.breaker import refusal as refusal_now
 from harness.events.line import to_json
 from harness.events.spending import without
@@ -21,7 +21,7 @@ from harness.loop.known import file_pipeline
 from harness.loop.run import Run
 from harness.loop.scene import policy_of, scene_of
 from harness.policy import Policy
-from harness.policy.compose import MAX_CALLS, TOO_LARGE, compose, too_large
+from harness.policy.compose import MAX_CALLS, compose, too_large
 from harness.policy.decide import decide
 from harness.policy.decide import over_budget as over_limit
 from harness.policy.request import Decision, Request
@@ -106,6 +106,8 @@ def _too_large(run: Run, op: Operation, args: list[str]) -> str:
     """Which bound a call or its whole reply breaks; looked at before anything else, in linear time."""
     if op.n in run.state.turn_ops and len(run.state.turn_ops) > MAX_CALLS:
         return f"{TOO_LARGE}: {len(run.state.turn_ops)} calls in one reply, at most {MAX_CALLS}"
+    if isinstance(op.arguments.get("tool"), dict):
+        return f"{TOO_LARGE}: the name of a tool"  # no name is so long that it is kept outside the line
     return too_large([op.tool, *args])
 
 

@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from harness.errors import TOO_LARGE
 from harness.events.fold import UNSETTLED
 from harness.events.line import at_text, to_json, whole
 from harness.events.log import INLINE, INLINE_LARGE
@@ -21,6 +22,7 @@ from harness.loop.toolset import moment
 from harness.models import LOCAL, Call, Failure, ModelRef, Prompt, Reply
 from harness.models.failures import failure
 from harness.models.retry import STANDS_IN_FOR, wait_s
+from harness.models.verbs import depth_of
 from harness.policy.budget import limit
 from harness.prompt import prefix_digest
 from harness.prompt.brief import Moment, with_brief
@@ -31,6 +33,8 @@ CALLERS = ("none", "agent")
 """Models that are the caller itself: no request goes out."""
 NEXT_STEP = "the agent's next step"
 MAX_PAUSES = 3
+MOST_DEPTH = 128
+"""How deep a reply may nest with all that a provider puts around its calls; a call itself may less."""
 MOST_CALLS, SHORT = INLINE_LARGE * 3 // 4, 128
 """Bytes of all calls of a reply in its event, and of one argument where there are many calls."""
 CUT = {"refusal": ("DENIED", 1), "length": ("FAILED", 1), "overflow": ("OVER_BUDGET", 6)}
@@ -141,6 +145,8 @@ def _usable(run: Run, reply: Reply) -> Reply | Failure:
         found = Failure(reply.stop, *CUT[reply.stop], _why_cut(reply))
     elif reply.stop == "pause" and run.state.asking.pauses >= MAX_PAUSES:
         found = Failure("protocol", "FAILED", 1, f"the model paused {MAX_PAUSES + 1} times in a row")
+    elif depth_of(reply.content, MOST_DEPTH) > MOST_DEPTH:  # no journal takes it, and nobody means it
+        found = failure("protocol", f"{TOO_LARGE}: the reply is JSON nested more than {MOST_DEPTH} deep")
     elif len(to_json(_calls(run, reply)).encode()) > MOST_CALLS:
         found = failure("protocol", f"{len(reply.calls)} calls in one reply are more than a turn takes")
     return reply if found is None else replace(found, began=True, usage=reply.usage, request_id=reply.request_id)

@@ -28,7 +28,7 @@ from harness.models.body import encode_turn
 from harness.models.chat import with_ids
 from harness.models.failures import failure
 from harness.models.prices import facts_of
-from harness.models.verbs import TOOLS, calls_or_finish, make_call
+from harness.models.verbs import TOOLS, calls_or_finish, make_call, unambiguous
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -189,7 +189,7 @@ def _turn(turn: Any) -> dict[str, Any]:
 def answer(raw: bytes, prompt: Prompt) -> Reply | str:
     """The reply that a program printed, or what is wrong with it."""
     try:
-        found = json.loads(raw)
+        found = json.loads(raw, object_pairs_hook=unambiguous)
     except (ValueError, RecursionError):
         return "it printed no JSON object"
     wrong = _wrong(found)

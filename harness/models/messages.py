@@ -14,7 +14,7 @@ from harness.models import Call, Failure, ModelRef, Prompt, Replied, Reply, Resu
 from harness.models.failures import failure
 from harness.models.status import status_failure
 from harness.models.turns import Picture, Raw
-from harness.models.verbs import TOOLS, calls_or_finish, make_call
+from harness.models.verbs import TOOLS, calls_or_finish, make_call, unambiguous
 from harness.models.wanted import narrowed
 
 STOPS: dict[str, Stop] = {
@@ -143,7 +143,7 @@ class Assembly:
                 block[key] = whole(str(block.get(key) or "") + "".join(texts))
         if "partial_json" in pieces and is_whole:
             try:
-                block["input"] = json.loads("".join(pieces["partial_json"]) or "{}", parse_constant=_no_number)
+                block["input"] = _arguments("".join(pieces["partial_json"]) or "{}")
             except (ValueError, RecursionError) as error:
                 raise Malformed(f"the arguments of a call are no JSON: {error}"[:200]) from error
         made: dict[str, Any] = _mended(block)
@@ -220,6 +220,10 @@ def usage_of(said: Mapping[str, Any]) -> Usage:
 def _count(said: object, key: str) -> int:
     value = said.get(key) if isinstance(said, Mapping) else None
     return max(0, value) if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _arguments(text: str) -> Any:
+    return json.loads(text, parse_constant=_no_number, object_pairs_hook=unambiguous)
 
 
 def _call(block: Mapping[str, Any]) -> Call:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from harness.models.verbs import VERBS, check_call
+from harness.models.verbs import VERBS, check_call, unambiguous
 
 _FENCE = re.compile(r"```[\w-]*[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
 _WRAPPED = re.compile(r"<(tool_call|function_call)>(.*?)(?:</\1>|\Z)", re.DOTALL)
@@ -21,7 +21,7 @@ _ARGUMENT_KEYS = ("arguments", "args", "parameters", "input")
 def parsed(text: str) -> Any:
     """The JSON value of a text; None for what is none, or is nested deeper than anybody means."""
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=unambiguous)
     except (ValueError, RecursionError):
         return None
 

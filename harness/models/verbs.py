@@ -10,8 +10,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from harness.errors import near_text
+from harness.errors import TOO_LARGE, near_text
 from harness.models import Call, Reply
+from harness.tools.notation import MAX_DEPTH, json_depth
 
 _READ = (
     "Read a file. A relative path is in the workspace; `skill:FILE` is in the skill, `run:FILE` in this run; "
@@ -53,6 +54,8 @@ def tools_json() -> str:
 
 def check_call(verb: str, arguments: object) -> str | None:
     """Every rule of form that a call breaks, joined by `; `; None for a well-formed one."""
+    if depth_of(arguments) > MAX_DEPTH:
+        return f"{TOO_LARGE}: JSON nested more than {MAX_DEPTH} deep"
     schema = _SCHEMAS.get(verb)
     if schema is None:
         return f"unknown verb {verb!r}{near_text(verb, VERBS)}; verbs: {', '.join(VERBS)}"
@@ -77,9 +80,34 @@ def _check_value(key: str, value: object, properties: Mapping[str, Mapping[str, 
 
 
 def make_call(call_id: str, verb: str, arguments: object) -> Call:
-    """A call with its form checked; arguments that are no object are dropped, the error says so."""
-    kept = dict(arguments) if isinstance(arguments, Mapping) else {}
+    """A call with its form checked; arguments that are no object, or nest too deep, are dropped, the error says so."""
+    kept = dict(arguments) if isinstance(arguments, Mapping) and depth_of(arguments) <= MAX_DEPTH else {}
     return Call(call_id, verb, kept, check_call(verb, arguments))
+
+
+def depth_of(value: object, most: int = MAX_DEPTH) -> int:
+    """How deep lists and objects nest in a value, counted up to `most` + 1; a text counts as the JSON it is."""
+    if isinstance(value, str):
+        return json_depth(value) if value.lstrip()[:1] in ("{", "[") else 0
+    depth, layer = 0, [value]
+    while layer and depth <= most:
+        layer = [part for one in layer for part in _parts(one)]
+        depth += bool(layer)
+    return depth
+
+
+def _parts(value: object) -> list[object]:
+    """What a list or an object holds; a plain value where it is empty, so that it counts as a layer."""
+    found = list(value.values()) if isinstance(value, Mapping) else list(value) if isinstance(value, list) else None
+    return [] if found is None else found or [None]
+
+
+def unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object whose key that is given again is another key: no reader may choose which of two holds."""
+    made: dict[str, Any] = {}
+    for key, value in pairs:
+        made[f"{key} (given twice)" if key in made else key] = value
+    return made
 
 
 def proposal(turn: int, verb: str, arguments: Mapping[str, Any], served: str) -> Reply:

@@ -11,6 +11,7 @@ from decimal import Decimal
 from itertools import chain
 from pathlib import Path
 
+from harness.errors import TOO_LARGE
 from harness.policy import Operator, Policy
 from harness.policy.destinations import named
 from harness.policy.effects import effect_of
@@ -24,10 +25,9 @@ from harness.tools import Parameter, Tool, Value
 from harness.tools.arguments import FREE, canonical, faults, parse
 from harness.tools.compare import as_texts
 from harness.tools.meta import spelled
-from harness.tools.notation import expected, shown
+from harness.tools.notation import MAX_DEPTH, expected, json_depth, shown
 
-MAX_CALLS, MAX_ARGS, MAX_ARGV_BYTES, MAX_DEPTH = 64, 256, 128 * 1024, 32
-TOO_LARGE = "too large"
+MAX_CALLS, MAX_ARGS, MAX_ARGV_BYTES = 64, 256, 128 * 1024
 Knows = Callable[[str], tuple[tuple[Source, ...], Near]]
 """The sources of a value; where it has none, known values near it with theirs."""
 _PATHS = ("PATH", "FILE", "DIR")
@@ -61,26 +61,9 @@ def too_large(args: Sequence[str], tool: Tool | None = None) -> str:
     if sum(map(len, args)) > MAX_ARGV_BYTES or sum(len(a.encode("utf-8", "replace")) for a in args) > MAX_ARGV_BYTES:
         return f"{TOO_LARGE}: more than {MAX_ARGV_BYTES // 1024} KiB of arguments"
     takes_json = tool is not None and any(one.notation == "JSON" for one in tool.parameters)
-    if takes_json and any(_depth(word) > MAX_DEPTH for word in args):
+    if takes_json and any(json_depth(word) > MAX_DEPTH for word in args):
         return f"{TOO_LARGE}: JSON nested more than {MAX_DEPTH} deep"
     return ""
-
-
-def _depth(text: str) -> int:
-    """How deep the brackets of a JSON text nest, those in its strings left out."""
-    depth = deepest = 0
-    in_string = escaped = False
-    for letter in text:
-        if escaped or letter == "\\":
-            escaped = not escaped
-        elif letter == '"':
-            in_string = not in_string
-        elif not in_string and letter in "[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif not in_string and letter in "]}":
-            depth -= 1
-    return deepest
 
 
 def compose(tool: Tool, args: Sequence[str], scene: Scene) -> Request:

@@ -13,6 +13,8 @@ BUDGET_KEYS = (
     "turns", "calls", "read", "write", "external", "destructive", "money_calls", "tokens", "usd", "seconds", "money",
 )  # fmt: skip
 """What a run may be limited in, in a skill and for a person."""
+MAX_DEPTH = 32
+"""How deep JSON may nest in a call."""
 _DURATION = re.compile(
     r"(?P<sign>-?)(?=[0-9])(?:(?P<bare>[0-9]{1,12})"
     r"|(?:(?P<w>[0-9]{1,12})w)?(?:(?P<d>[0-9]{1,12})d)?(?:(?P<h>[0-9]{1,12})h)?"
@@ -45,6 +47,23 @@ def parse_money(text: str) -> tuple[str, str] | None:
     """Amount and currency of `50.00 EUR` or `50.00EUR`, or None when it is neither."""
     found = _MONEY.fullmatch(text.strip(" "))
     return (found[1], found[2]) if found else None
+
+
+def json_depth(text: str) -> int:
+    """How deep the brackets of a JSON text nest, those in its strings left out."""
+    depth = deepest = 0
+    in_string = escaped = False
+    for letter in text:
+        if escaped or letter == "\\":
+            escaped = not escaped
+        elif letter == '"':
+            in_string = not in_string
+        elif not in_string and letter in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif not in_string and letter in "]}":
+            depth -= 1
+    return deepest
 
 
 def is_number(text: str) -> bool:
