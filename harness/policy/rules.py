@@ -30,17 +30,22 @@ def is_about(rule: Rule, request: Request) -> bool:
 
 def matches(rule: Rule, request: Request) -> bool:
     """Whether the rule is about the call and all of its `where` holds."""
-    return is_about(rule, request) and next(failing(rule, request), None) is None
+    return is_about(rule, request) and next(_unmet(rule, request), None) is None
 
 
 def failing(rule: Rule, request: Request) -> Iterator[str]:
     """What of a rule's `where` does not hold for the call, in words."""
+    for option, test, found in _unmet(rule, request):
+        said = "cannot be evaluated" if found is None else "does not hold"
+        yield f"{option}: {test.operator} {' '.join(test.wanted)} {said}"
+
+
+def _unmet(rule: Rule, request: Request) -> Iterator[tuple[str, Test, bool | None]]:
     exact = rule.verdict == "allow"
     for option, test in rule.where:
         found = evaluate(option, test, request, exact=exact)
         if not found and (exact or found is not None):
-            said = "cannot be evaluated" if found is None else "does not hold"
-            yield f"{option}: {test.operator} {' '.join(test.wanted)} {said}"
+            yield option, test, found
 
 
 def ties(rule: Rule, request: Request) -> bool:
