@@ -84,6 +84,27 @@ def test_a51_a_value_that_is_too_short_is_not_learnt_and_a_new_one_is() -> None:
     assert masker.text("hunter22") == "[secret:LATE]"
 
 
+@pytest.mark.parametrize("width", [60, 64, 76])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_an_encoding_that_is_wrapped_is_masked_across_its_lines(width: int, end: str) -> None:
+    """As `base64` and `openssl` print it, and `fold` anything else."""
+    masker = Masker({"KEY": "0123456789abcdefghijklmnopqrstuvwxyz" * 5, "TOKEN": "tok-4711-Az09qwertY"})
+    for whole in ("a" * 50 + "0123456789abcdefghijklmnopqrstuvwxyz" * 5 + "b" * 50, "x" * 55 + "tok-4711-Az09qwertY!"):
+        for text in (whole, base64.b64encode(whole.encode()).decode(), whole.encode().hex()):
+            lines = end.join(text[at : at + width] for at in range(0, len(text), width))
+            assert "[secret:" in masker.text(f"before{end}{lines}{end}after")
+            pieces = Pieces(masker, set())
+            raw = f"before{end}{lines}{end}after".encode()
+            made = b"".join(pieces.feed(raw[at : at + 7]) for at in range(0, len(raw), 7)) + pieces.flush()
+            assert made == masker.raw(raw) and made.startswith(b"before")
+
+
+def test_lines_that_only_together_are_a_secret_are_left() -> None:
+    masker = Masker({"TOKEN": "tok-4711-Az09qwertY"})
+    text = "tok-\n4711\n-Az0\n9qwe\nrtY\n"
+    assert masker.text(text) == text
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 1000])
 def test_a49_text_that_comes_in_pieces_is_masked_as_the_whole_is(size: int) -> None:
     text = f"a start {every_form()} and more text behind it, ä € 🙂 " + every_form()
@@ -130,7 +151,7 @@ LOOKS = {
     "github-token": "ghp_" + "a1B2" * 9, "gitlab-token": "glpat-" + "x" * 20, "slack-token": "xoxb-" + "1234-" * 5,
     "aws-key-id": "AKIA" + "ABCD" * 4, "google-key": "AIza" + "aB3_-" * 7, "google-token": "ya29." + "a0" * 20,
     "model-key": "sk-ant-" + "a1" * 20, "payment-key": "sk_live_" + "a1" * 12, "package-token": "npm_" + "a1" * 18,
-    "hub-token": "hf_" + "a1" * 15, "mail-key": "SG." + "a1" * 11 + "." + "b2" * 20,
+    "hub-token": "hf_" + "a1" * 15, "mail-key": "SG." + "a1" * 11 + "." + "b" * 43,
     "jwt": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTYifQ.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P",
     "private-key": f"-----BEGIN RSA PRIVATE KEY-----\n{'MIIE' * 20}\n-----END RSA PRIVATE KEY-----",
 }  # fmt: skip
@@ -138,6 +159,19 @@ LOOKS = {
 
 def test_the_second_net_is_a_dozen_kinds_of_credential() -> None:
     assert {pattern.name for pattern in PATTERNS} == set(LOOKS)
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "sk-circle-fade-dot-animation-delay-12345678", "task-0123456789abcdef0123456789abcdef",
+        "npm_config_registry_url_1", "npm_package_dependencies_typescript_eslint_parser",
+        "hf_hub_download_with_progress_and_retries_2", "SG.1.2",
+        "eyJ0.eyJ1.x", "AKIAX", "-----BEGIN CERTIFICATE-----\nMIIE\n-----END CERTIFICATE-----", "xox-box", "ghp_short",
+    ],
+)  # fmt: skip
+def test_what_only_begins_like_a_credential_is_left(word: str) -> None:
+    assert Masker().text(f"a {word} b", net=True) == f"a {word} b"
 
 
 @pytest.mark.parametrize("name", LOOKS)

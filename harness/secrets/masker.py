@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from threading import Lock
 
@@ -9,18 +11,24 @@ from harness.secrets.forms import SHORTEST, forms
 from harness.secrets.grams import Grams
 from harness.secrets.prefixes import looks
 
+LINE = 60
+"""Columns of the narrowest lines that are taken for a wrapped text."""
+_ENDS = b"\r\n"
 Span = tuple[int, int, str]
 """Where a secret stands: start, end, name."""
 
 
 class Masker:
-    """The values that must not show, by name. It learns more as secrets are read; threads may use it at once."""
+    """The values that must not show, by name. It learns more as secrets are read; threads may use it at once.
+
+    `longest` is the length of the longest form, `reach` the same with what may end the lines of a wrapped one.
+    """
 
     def __init__(self, values: Mapping[str, str] | None = None) -> None:
-        self.longest = 0
+        self.longest = self.reach = 0
         self._known: set[str] = set()
-        self._forms: dict[bytes, str] = {}
-        self._grams: Grams[str] = Grams(())
+        self._forms: dict[bytes, tuple[str, int]] = {}
+        self._grams: Grams[tuple[str, int]] = Grams(())
         self._learning = Lock()
         self.learn(values or {})
 
@@ -33,9 +41,12 @@ class Masker:
             for name, value in fresh.items():
                 self._known.add(value)
                 for form in forms(value) if len(value) >= SHORTEST else ():
-                    self._forms.setdefault(form, name)
+                    line = form.translate(None, _ENDS)
+                    most = 2 * form.count(b"\n") + _breaks(len(form))
+                    if len(line) >= SHORTEST:
+                        self._forms.setdefault(line, (name, most))
+                        self.longest, self.reach = max(self.longest, len(form)), max(self.reach, len(form) + most)
             self._grams = Grams(self._forms.items())
-            self.longest = max(map(len, self._forms), default=0)
 
     def raw(self, raw: bytes, found: set[str] | None = None, *, net: bool = False) -> bytes:
         """`raw` with every secret masked; the same object where there is none. `found` is given their names.
@@ -56,8 +67,21 @@ class Masker:
         return text if masked is raw else masked.decode("utf-8", "surrogatepass")
 
     def spans(self, raw: bytes) -> list[Span]:
-        """Every occurrence of a form, overlapping ones too."""
-        return [(start, start + len(form), name) for start, form, name in self._grams.found(raw)]
+        """Every occurrence of a form, overlapping ones too; some are wrapped, so it looks as if all were one line."""
+        joined = raw.translate(None, _ENDS) if b"\n" in raw or b"\r" in raw else raw
+        found = [(start, start + len(form), about) for start, form, about in self._grams.found(joined)]
+        if joined is raw or not found:
+            return [(start, end, name) for start, end, (name, _) in found]
+        ends = [end.start() - n for n, end in enumerate(re.finditer(rb"[\r\n]", raw))]
+        return [
+            (start + before, end + within, name) for start, end, (name, most) in found
+            if (within := bisect_left(ends, end)) - (before := bisect_right(ends, start)) <= most
+        ]  # fmt: skip
+
+
+def _breaks(size: int) -> int:
+    """How many bytes of line ends a wrapped text of so many bytes may hold."""
+    return 2 * (1 + size // LINE)
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:
@@ -94,10 +118,10 @@ class Pieces:
     def __init__(self, masker: Masker, found: set[str]) -> None:
         self._masker, self._found, self._rest = masker, found, b""
 
-    def feed(self, piece: bytes) -> bytes:
-        """Take a piece; what is safe by now."""
+    def feed(self, piece: bytes, reach: int | None = None) -> bytes:
+        """Take a piece; what is safe by now. `reach` is how many bytes a secret may take."""
         self._rest += piece
-        return self._taken(len(self._rest) - max(0, self._masker.longest - 1))
+        return self._taken(len(self._rest) - max(0, (self._masker.reach if reach is None else reach) - 1))
 
     def flush(self) -> bytes:
         """The rest: nothing follows."""
@@ -117,14 +141,14 @@ class Pieces:
 
 
 class Stream:
-    """The same for the texts of a view."""
+    """The same for the texts of a view, where no text is wrapped by whoever wrote it."""
 
     def __init__(self, masker: Masker, on: Callable[[str], None]) -> None:
-        self._pieces, self._on = Pieces(masker, set()), on
+        self._masker, self._pieces, self._on = masker, Pieces(masker, set()), on
 
     def feed(self, text: str) -> None:
         """Take a piece, and pass on what is safe."""
-        self._pass(self._pieces.feed(text.encode("utf-8", "surrogatepass")))
+        self._pass(self._pieces.feed(text.encode("utf-8", "surrogatepass"), self._masker.longest))
 
     def flush(self) -> None:
         """The text has ended: pass on all of it."""
