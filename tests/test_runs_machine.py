@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
-from hypothesis.errors import Flaky
 from hypothesis.stateful import run_state_machine_as_test
 
 from harness.events import attempts
@@ -51,7 +50,8 @@ def test_l8_a_run_under_whatever_comes(place: Path, part: int) -> None:
 
 def test_l8_with_blind_retries_it_finds_a_second_effect(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the person's commands of later: what they do to such a run may end it in other ways first. What a life
-    meets is noted as it is met: hypothesis tries it again, and which attempt ends first may differ then."""
+    meets is noted as it is met: hypothesis tries it again, which attempt ends first may differ then, and how a life
+    goes on that was cut short by what was found means nothing."""
     monkeypatch.setattr(attempts, "_word", lambda op: "")
     found: list[str] = []
 
@@ -63,6 +63,6 @@ def test_l8_with_blind_retries_it_finds_a_second_effect(place: Path, monkeypatch
                 found.append(str(error))
                 raise
 
-    with suppress(AssertionError, Flaky):
+    with suppress(Exception):
         live(Blind, 200)
     assert any("Counter" in each for each in found)
