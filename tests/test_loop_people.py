@@ -54,6 +54,24 @@ def test_approve_one_of_three(project: Project) -> None:
     assert last.end["spent"]["calls"] == 2
 
 
+def test_a_long_argument_is_shown_approved_and_started_as_it_is(project: Project) -> None:
+    """The journal keeps an argv over 32 kB beside its line; what is done with it is done with its words."""
+    long = "a" * 40_000 + "é"
+    ran = project.run([reply(call("send", "--to", long)), finish()])
+    assert (ran.stop.code, ran.spawned) == (5, [])
+    project.person = Person([Said("allow")])
+    more = project.resume(ran.folder)
+    assert project.person.shown[0]["argv"] == ["--to", long]
+    assert (more.stop.name, sent(project)) == ("passed", [long])
+
+
+def test_a_no_to_a_long_call_holds(project: Project) -> None:
+    long = "a" * 40_000
+    project.person = Person([Said("deny", "never"), Said("allow")])
+    ran = project.run([reply(call("send", "--to", long)), reply(call("send", "--to", long)), finish()])
+    assert (ran.stop.name, len(project.person.shown), sent(project)) == ("passed", 1, [])
+
+
 def test_a_resume_without_a_word_parks_again_and_asks_nobody(project: Project) -> None:
     ran = project.run(ONE_OF_THREE)
     for _ in range(2):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ from harness.cli.place import Place, catalog, place, runs_dir
 from harness.cli.words import Pipe, text_of
 from harness.errors import HarnessError
 from harness.events.io import IO
+from harness.loop.run import argv_in
 from harness.runs.deliver import Waiting, meant, one, put, speaker, top_of, waiting
 from harness.runs.find import find_run, short_id
 from harness.view.ask import approval_text
@@ -149,9 +151,14 @@ def _answer_at_terminal(said: Globals, at: Place, found: list[Waiting], resume: 
 def question_of(target: Waiting) -> str:
     """What the model asks, or a verifier."""
     text: Any = target.state.question if target.op.verb == "verify" else target.op.arguments.get("question", "")
-    if isinstance(text, dict):
-        return (target.folder / "blobs" / str(text["blob"])).read_text(errors="replace")
-    return str(text)
+    return _kept(target.folder, text)
+
+
+def _kept(folder: Path, value: Any) -> str:
+    """A text as an event of the run holds it, inline or not."""
+    if isinstance(value, dict):
+        return (folder / "blobs" / str(value["blob"])).read_text(errors="replace")
+    return str(value)
 
 
 def _terminal(at: Place, mode: Mode) -> Any:
@@ -163,10 +170,10 @@ def _terminal(at: Place, mode: Mode) -> Any:
 
 def _request(at: Place, target: Waiting) -> dict[str, Any]:
     """What the prompt shows of a call: as it was decided, with the file that would run."""
-    op = target.op
+    op, text = target.op, partial(_kept, target.folder)
     return {
         "run": target.folder.name, "op": op.n, "skill": target.state.start.get("skill", ""), "tool": op.tool,
-        "effect": op.effect, "path": _path(at, target), "argv": list(op.argv or ()), "cwd": str(at.project),
+        "effect": op.effect, "path": _path(at, target), "argv": list(argv_in(op, text)), "cwd": str(at.project),
         "level": op.level or "none", "digest": op.digest or "",
         "reasons": list(op.reasons), "turn": op.turn,
     }  # fmt: skip

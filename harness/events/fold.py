@@ -142,7 +142,7 @@ def _decide(state: State, data: dict[str, Any], n: int) -> None:
         state.inbox.add(data["inbox"])
     op.verdict, op.code, op.reasons = data["verdict"], data.get("code"), tuple(data.get("reasons") or ())
     if "argv" in data:
-        op.argv = argv_of(data["argv"])
+        op.argv, op.argv_at = argv_of(data["argv"]), data["argv"] if isinstance(data["argv"], dict) else None
     op.effect, op.repeat = data.get("effect", op.effect), data.get("repeat", op.repeat)
     op.digest, op.level, op.policy = data.get("digest", op.digest), data.get("level", op.level), state.policy
     if "amounts" in data and not op.counted:

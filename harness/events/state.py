@@ -43,6 +43,7 @@ class Receipt:
 class Operation:
     """One call of a run. `verdict` is the newest decision's; `waiting` is True while a person must speak.
 
+    A long `argv` stands for itself by its digest, as in a slot; `argv_at` is the blob that holds its words.
     `attempt` is the number of the newest attempt, `attempt_open` is True between its start and its end, `attempt_boot`
     the host and boot it was started on. `tries` counts the attempts that may have had an effect. `rest_until` (epoch
     seconds) is when an announced retry or query is due. `result` is the data of the newest `tool.end`. `error` is the
@@ -57,6 +58,7 @@ class Operation:
     tool: str = ""
     arguments: dict[str, Any] = field(default_factory=dict)
     argv: tuple[str, ...] | None = None
+    argv_at: dict[str, Any] | None = None
     stage: str | None = None
     turn: int = 0
     error: str | None = None

@@ -261,6 +261,6 @@ def job_of(run: Run, op: Operation, tool: Tool, extra: Extra, attempt: int) -> J
         op_id=op_id, run=run.folder, out=work, depth=run.depth, passed=passed, skill=skill,
         tools_path=run.world.tools_path,
     )  # fmt: skip
-    argv = (str(tool.path), *(op.argv or ()))
+    argv = (str(tool.path), *run.argv(op))
     timeout = seconds_of(run, tool)
     return Job(argv, run.project, env, timeout, op_id, extra.stdin, digest=op.digest, harmless=is_harmless(op))

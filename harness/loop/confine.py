@@ -123,7 +123,7 @@ def confined(run: Run, op: Operation, tool: Tool, job: Job, io: IO, direct: bool
         env = {**job.env, **plain.variables, **given}
         tools = toolchains(guard.environ) if guard.is_test_runner(tool) else Toolchains(env["PATH"])
         env["PATH"] = tools.path
-        grant = guard.reaches(tool, run.values(tool.name, op.argv or ()), _is_approved(op))
+        grant = guard.reaches(tool, run.values(tool.name, run.argv(op)), _is_approved(op))
         proxy = _proxy(grant, level, stack)
         cage = cage_of(run, op, tool, level, grant, proxy, (*plain.readable, *tools.readable))
         job = replace(job, env=env, limits=cage.limits)
@@ -143,7 +143,7 @@ def network_text(run: Run, op: Operation, tool: Tool) -> str:
     if guard is None:
         return ""
     try:
-        return guard.reaches(tool, run.values(tool.name, op.argv or ())).text(level)
+        return guard.reaches(tool, run.values(tool.name, run.argv(op))).text(level)
     except HarnessError as error:
         return f"network: {error}"
 

@@ -12,6 +12,7 @@ from typing import Any
 from harness.errors import TOO_LARGE, near_text
 from harness.events.breaker import refusal as refusal_now
 from harness.events.line import to_json
+from harness.events.receipt import argv_of
 from harness.events.spending import without
 from harness.events.state import Operation
 from harness.graph.fresh import consumed, unmet
@@ -140,7 +141,7 @@ def _tool_request(run: Run, op: Operation, tool: Tool, args: list[str]) -> tuple
 
 def _graphed(run: Run, op: Operation, request: Request) -> tuple[Request, tuple[int, ...]]:
     """The request with the needs that do not hold and a person's earlier no; the operations it would stand on."""
-    call = (request.tool, *request.argv)
+    call = (request.tool, *argv_of(run.fit_argv(request.argv)))
     before = run.state.denied.get(call) or run.happened(call)
     if op.verb == "stage":
         return replace(request, refused_before=before), run.stage_needs(op)
@@ -214,7 +215,7 @@ def record(
 def person_decides(run: Run, op: Operation, verdict: str, by: str, via: str, why: str = "", inbox: str = "") -> None:
     """Append a person's word on a waiting call, and put it on the disk. A yes does not lift a limit."""
     over = over_budget(run, op) if verdict == "allow" else None
-    data: dict[str, Any] = {"verdict": "deny" if over else verdict, "argv": run.fit_argv(op.argv or ())}
+    data: dict[str, Any] = {"verdict": "deny" if over else verdict, "argv": run.fit_argv(run.argv(op))}
     if over is not None:
         data |= {"code": over.code, "rules": list(over.rules), "reasons": list(over.reasons)}
     elif verdict == "deny":
@@ -237,7 +238,7 @@ def shown(run: Run, op: Operation, position: Mapping[str, int]) -> dict[str, Any
     tool = run.toolset.tools.get(op.tool)
     return {
         "run": run.name, "op": op.n, "skill": run.state.start.get("skill", ""), "tool": op.tool, "effect": op.effect,
-        "path": str(tool.path) if tool else op.tool, "argv": list(op.argv or ()), "cwd": str(Path(run.project)),
+        "path": str(tool.path) if tool else op.tool, "argv": list(run.argv(op)), "cwd": str(Path(run.project)),
         "digest": op.digest or "", "level": op.level or "none", "reasons": list(op.reasons), "turn": op.turn,
         "network": network_text(run, op, tool) if tool else "", "secrets": secret_names(run, tool) if tool else [],
         **position,

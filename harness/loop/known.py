@@ -14,7 +14,7 @@ from typing import Any
 
 from harness.events.scan import blob_text
 from harness.events.state import Operation, State
-from harness.loop.run import Run
+from harness.loop.run import Run, argv_in
 from harness.policy.grounding import MAX_TEXT, Known, Near, Source, joined, occurs
 from harness.prompt.texts import GUIDES
 from harness.tools.regular import read_regular
@@ -54,9 +54,9 @@ def _file_receipts(run: Run, state: State, text: Text, below: str = "") -> None:
         elif op.result is not None and not _is_own(run, op):
             source = Source("file" if op.verb == "read" else f"tool:{op.tool}", f"{_name(op)} #{n}{label}")
             for part in ("out", "err"):
-                run.known.file(source, _stored(op.result.get(part), text), op.argv or ())
+                run.known.file(source, _stored(op.result.get(part), text), argv_in(op, text))
         if op.effect != "read":
-            run.known.wrote(op.argv or ())
+            run.known.wrote(argv_in(op, text))
 
 
 def _name(op: Operation) -> str:

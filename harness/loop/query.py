@@ -27,7 +27,7 @@ def ask(crew: Crew, ops: Sequence[Operation]) -> None:
 def _query_of(run: Run, op: Operation) -> Operation | None:
     """The query as a call of its own tool, under the number of the operation it asks about."""
     query = run.toolset.tools[op.tool].query
-    asked, values = run.toolset.tools[query[0]], run.values(op.tool, op.argv or ())
+    asked, values = run.toolset.tools[query[0]], run.values(op.tool, run.argv(op))
     words = [filled(word.replace("{op}", f"{run.name}/{op.n}"), values) for word in query[1:]]
     given, problems = parse(asked, words)
     problems += [f"{made!r} for {word}" for word, made in zip(query[1:], words, strict=True) if _is_odd(word, made)]

@@ -128,7 +128,7 @@ def artifacts_there(run: Run, op: Operation, tool: Tool) -> list[dict[str, str]]
 
 def produced(run: Run, op: Operation, tool: Tool) -> list[str]:
     """The paths of `@meta produces`, the call's own values filled in."""
-    values = run.values(tool.name, op.argv or ())
+    values = run.values(tool.name, run.argv(op))
     return [filled(template, values) for template in tool.produces]
 
 

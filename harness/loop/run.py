@@ -274,6 +274,10 @@ class Run:
         size = len(to_json(list(argv)).encode())
         return list(argv) if size <= INLINE_LARGE else self.log.keep("\0".join(argv).encode("utf-8", "replace"))
 
+    def argv(self, op: Operation) -> tuple[str, ...]:
+        """The canonical argv that was decided on, inline or not: what is shown, approved and started."""
+        return argv_in(op, self.text)
+
     def args(self, op: Operation) -> list[str]:
         """The words a call was made with, inline or not."""
         given = op.arguments.get("args") or ()
@@ -284,3 +288,8 @@ class Run:
     def text(self, value: object) -> str:
         """A text as an event holds it, inline or not."""
         return value if isinstance(value, str) else self.log.read_blob(value).decode("utf-8", "replace")
+
+
+def argv_in(op: Operation, text: Callable[[Any], str]) -> tuple[str, ...]:
+    """The argv of an operation whose run's blobs `text` reads."""
+    return tuple(text(op.argv_at).split("\0")) if op.argv_at is not None else op.argv or ()

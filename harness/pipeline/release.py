@@ -99,7 +99,7 @@ def _review(plan: Plan, stage: Stage) -> int:
         return 0
     if not old.closed:
         decision = Decision("deny", "SKIPPED", ("pipeline",), ("its arguments were changed before it ran",))
-        record(plan.run, old.n, Request(old.tool, argv=old.argv or (), effect="read"), decision)
+        record(plan.run, old.n, Request(old.tool, argv=plan.run.argv(old), effect="read"), decision)
         return 1
     if _stands(plan.run, stage, old, due):
         plan.keep(old)

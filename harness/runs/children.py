@@ -96,7 +96,7 @@ class Family:
         self, parent: Run, op: Operation, folder: Path, tool: Tool, known: State | None, part: Mapping[str, Any]
     ) -> ChildEnd:
         kit, pipeline = pipeline_kit(self.catalog, tool, self.places, parent.toolset.folder)
-        values = parse(tool, list(op.argv or ()))[0]
+        values = parse(tool, list(parent.argv(op)))[0]
         order = Order(
             tool.name, inputs=values, budget=part, rules=parent.flags, parent=_link(parent, op),
             digests={"skill": file_pin(tool.path), "tools": tool_pins(kit.tools)}, path=str(tool.path),
@@ -142,7 +142,7 @@ class Family:
         broken = worker.broken or next((f for f in resolved.findings if f.severity == "error"), None)
         if broken is not None:
             raise HarnessError(broken.text(), broken.fix)
-        goal, values = worker_words(worker, list(op.argv or ()))
+        goal, values = worker_words(worker, list(parent.argv(op)))
         kit = skill_kit(resolved)
         world = for_worker(self.world, parent.project, worker, kit)
         ref, limits = self._model(worker), narrowed(part, worker.budget)
@@ -183,7 +183,7 @@ class Family:
             run = reopen(self.world, parent.project, folder, kit, order.rules, "parent", changes)
         run.begin_child, run.barred_above, run.happened_above = self.begin, parent.is_barred, parent.happened
         run.words_above = partial(users_words, parent)
-        words = parent.state.ops[(order.parent or {})["op"]].argv or ()
+        words = parent.argv(parent.state.ops[(order.parent or {})["op"]])
         run.known_above = partial(passed_on, parent, words)
         return run
 

@@ -136,4 +136,4 @@ def _link_up(run: Run, guard: Guard, catalog: Catalog, start: Mapping[str, Any])
         return
     parent = look_at(guard, catalog, folder)
     run.words_above = partial(users_words, parent)
-    run.known_above = partial(passed_on, parent, parent.state.ops[link["op"]].argv or ())
+    run.known_above = partial(passed_on, parent, parent.argv(parent.state.ops[link["op"]]))
