@@ -20,6 +20,11 @@ def is_unknown(op: Operation) -> bool:
     return op.repeat == "opaque" or op.tries >= MAX_TRIES
 
 
+def may_have_acted(op: Operation) -> bool:
+    """Whether its newest attempt may have had an effect that is not known: nothing but its end may close it."""
+    return op.repeat != "pure" and _word(op) in ("cut", "unknown")
+
+
 def wants_query(op: Operation) -> bool:
     """Whether its own query must say what happened before it may be tried again."""
     if op.repeat != "queryable" or is_unknown(op):

@@ -138,6 +138,8 @@ def _model_fail(state: State, data: dict[str, Any], _: int) -> None:
 
 def _decide(state: State, data: dict[str, Any], n: int) -> None:
     op = state.ops.get(n) or _open_decided(state, n, data)
+    if "call" in data:  # a stage that was begun may be called with other words
+        op.arguments = {"tool": op.tool, "args": data["call"].get("args", [])}
     if data.get("inbox"):
         state.inbox.add(data["inbox"])
     op.verdict, op.code, op.reasons = data["verdict"], data.get("code"), tuple(data.get("reasons") or ())
@@ -166,7 +168,6 @@ def _open_decided(state: State, n: int, data: dict[str, Any]) -> Operation:
     verb = "verify" if "verifier" in call else "stage" if "stage" in call else "run"
     op = Operation(n=n, verb=verb, tool=call.get("tool", ""), stage=call.get("stage"))
     op.role = "verify" if verb == "verify" else "call"
-    op.arguments = {"tool": op.tool, "args": call.get("args", [])}
     state.ops[n] = state.open_ops[n] = op
     state.next_op = max(state.next_op, n + 1)
     return op

@@ -15,10 +15,10 @@ from harness.policy.decide import hard_denial
 
 
 def due(crew: Crew) -> list[Operation]:
-    """The allowed calls that have no attempt under way, in order."""
-    waits = {*crew.busy, *crew.parked}
-    now = crew.run.log.now()
-    return [op for op in crew.run.state.open_ops.values() if op.n not in waits and is_due(op, now)]
+    """The allowed calls that have no attempt under way, and that nothing is to be looked at before, in order."""
+    waits, run = {*crew.busy, *crew.parked}, crew.run
+    now = run.log.now()
+    return [op for op in run.state.open_ops.values() if op.n not in waits and is_due(op, now) and not run.is_held(op)]
 
 
 def start_allowed(crew: Crew) -> bool:

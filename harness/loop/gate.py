@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import TOO_LARGE, near_text
+from harness.events.attempts import may_have_acted
 from harness.events.breaker import refusal as refusal_now
 from harness.events.line import to_json
 from harness.events.receipt import argv_of
@@ -50,8 +51,18 @@ def _decided(
     run: Run, op: Operation, request: Request, policy: Policy, call: dict[str, Any] | None = None
 ) -> Decision:
     decision = decide(request, policy, (), without(run.state, op))
+    if decision.verdict == "deny" and may_have_acted(op):
+        leave_to_person(run, op, f"it may not be tried again ({'; '.join(decision.reasons)})")
+        return decision
     record(run, op.n, request, decision, call=call, digest=_bound(run, op, request, decision))
     return decision
+
+
+def leave_to_person(run: Run, op: Operation, why: str) -> None:
+    """Note that nothing here can tell whether an operation had its effect: a refusal must not close it."""
+    data: dict[str, Any] = {"try": op.attempt} if op.attempt > 1 else {}
+    data |= {"outcome": "unknown", "exit": None, "ms": 0, "out": "", "result": "", "why": why}
+    run.append("tool.end", data, op.n)
 
 
 def _bound(run: Run, op: Operation, request: Request, decision: Decision) -> str:
@@ -143,6 +154,8 @@ def _graphed(run: Run, op: Operation, request: Request) -> tuple[Request, tuple[
     """The request with the needs that do not hold and a person's earlier no; the operations it would stand on."""
     call = (request.tool, *argv_of(run.fit_argv(request.argv)))
     before = run.state.denied.get(call) or run.happened(call)
+    if may_have_acted(op):  # the same operation comes to its end: it stands on what it was begun with
+        return replace(request, refused_before=before), op.needs
     if op.verb == "stage":
         return replace(request, refused_before=before), run.stage_needs(op)
     ground, graph = run.ground(), run.toolset.graph

@@ -150,6 +150,7 @@ class Run:
         self.known, self.filed = Known(), dict[str, int]()
         self.known_above: Callable[[str], tuple[Source, ...]] = lambda value: ()
         self.stage_needs: Callable[[Operation], tuple[int, ...]] = lambda op: ()
+        self.is_held: Callable[[Operation], bool] = lambda op: False
         self.masker = world.guard.masker if world.guard is not None else Masker()
         log.hide = self.masker.raw
         self._project = str(project)

@@ -33,7 +33,7 @@ def settle(crew: Crew) -> Stop | bool:
     found = look(crew)
     if found:
         return found
-    crew.go_on([op for op in _unseen(crew) if is_child(run, op)])
+    crew.go_on([op for op in _unseen(crew) if is_child(run, op) and not run.is_held(op)])
     for op in [op for op in run.state.open_ops.values() if op.role == "verify" and op.verdict == "allow"]:
         if not op.attempt_open:  # it was allowed and never started: the answer is judged anew
             _note(run, op, "not-started")

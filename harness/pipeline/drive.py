@@ -16,7 +16,7 @@ from harness.loop.run import Run, Stop
 from harness.loop.settle import pending
 from harness.pipeline.merge import Conflict
 from harness.pipeline.plan import Plan, class_of, consumed, fatal, status, value_of
-from harness.pipeline.release import release
+from harness.pipeline.release import doubt, release
 from harness.tools.expression import Ref
 from harness.tools.outcome import CLASSES, structured
 from harness.tools.stages import Pipeline, Stage
@@ -27,14 +27,17 @@ CODES = {"INVALID_INPUT": 2, "MISCONFIGURED": 78, "TIMEOUT": 124, "CONFLICT": 73
 def drive(run: Run, pipeline: Pipeline) -> Stop:
     """Go on with a pipeline's run until it ends or waits. Of what ended before, only what is not fresh runs again."""
     plan = Plan(run, pipeline)
-    run.stage_needs = partial(consumed, plan)
+    run.stage_needs, run.is_held = partial(consumed, plan), plan.is_held
     return drive_by(run, partial(_step, plan))
 
 
 def _step(plan: Plan, crew: Crew) -> Stop | None:
     run = plan.run
+    plan.under_way = {*crew.busy, *crew.parked}
     released = release(plan)
     ask_people(run)
+    if doubt(plan):
+        return None
     again = start_allowed(crew)
     if crew.busy:
         crew.next()

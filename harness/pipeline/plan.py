@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from harness.events.state import Operation
@@ -24,7 +24,8 @@ class Plan:
     """A pipeline and its run.
 
     `stands` are operations of earlier processes that were looked at again and hold as they are, each with the number
-    of the review: a later amendment asks for another look.
+    of the review: a later amendment asks for another look. `going` are those that have not ended and go on, likewise.
+    `doubted` are operations of this process that do not hold any more, `under_way` those that run in it.
     """
 
     run: Run
@@ -32,6 +33,9 @@ class Plan:
     handled_by: dict[str, tuple[str, ...]] = field(init=False)
     ranks: dict[str, int] = field(init=False)
     stands: set[tuple[int, int]] = field(default_factory=set)
+    going: set[tuple[int, int]] = field(default_factory=set)
+    doubted: set[int] = field(default_factory=set)
+    under_way: Collection[int] = ()
 
     def __post_init__(self) -> None:
         self.handled_by = handlers(self.pipeline)
@@ -43,15 +47,37 @@ class Plan:
 
     def current(self) -> dict[str, Operation]:
         """The same without those that are still to be looked at again."""
+        return {name: op for name, op in self.newest().items() if not op.closed or self.is_looked_at(op)}
+
+    def is_looked_at(self, op: Operation) -> bool:
+        """Whether it was decided on, or found to hold, since the newest resume or amendment."""
         since = self.run.state.since_resume
-        return {
-            name: op for name, op in self.newest().items()
-            if op.n >= since or not op.closed or (op.n, since) in self.stands
-        }  # fmt: skip
+        return op.n not in self.doubted and (op.n >= since or (op.n, since) in self.stands)
+
+    def is_held(self, op: Operation) -> bool:
+        """Whether a stage that was decided on must not start yet: what it waits for is to be seen to first.
+
+        Where the run stops over another stage, what was decided before is not looked at, and does not start.
+        """
+        stage = self.pipeline.stage(op.stage or "")
+        if stage is None:
+            return False
+        if fatal(self):
+            return not op.attempt_open and not self.is_looked_at(op)
+        current, since = self.current(), self.run.state.since_resume
+        is_new = op.n >= since or (op.n, since) in self.going
+        return not is_new or any(status(current.get(name)) in ("", "running") for name in self.waits_for(stage))
 
     def keep(self, op: Operation) -> None:
         """Let an earlier operation stand for its stage."""
         self.stands.add((op.n, self.run.state.since_resume))
+
+    def go_on(self, op: Operation) -> int:
+        """Let an earlier operation that has not ended go on; returns 1, or 0 where it does already."""
+        key = (op.n, self.run.state.since_resume)
+        is_new = key not in self.going
+        self.going.add(key)
+        return int(is_new)
 
     def waits_for(self, stage: Stage) -> set[str]:
         """The stages that must have ended, well or badly, before this one is decided on."""

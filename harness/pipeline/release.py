@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.events.attempts import is_unknown
 from harness.events.receipt import argv_of, slot_of
 from harness.events.state import Operation
 from harness.graph.fresh import is_fresh
 from harness.loop import cover
 from harness.loop.gate import build_request, judge, record
 from harness.loop.run import Run
+from harness.pipeline.changed import see_to
 from harness.pipeline.merge import Conflict
 from harness.pipeline.plan import Plan, fatal, given, lookup_of, status
 from harness.pipeline.words import bound
@@ -50,16 +51,35 @@ def release(plan: Plan) -> int:
 
 def _ready(plan: Plan, again: bool) -> list[Stage]:
     """The stages that can be judged now: those with an earlier operation, or those without one."""
-    current, newest, since = plan.current(), plan.newest(), plan.run.state.since_resume
+    current, newest = plan.current(), plan.newest()
     ready = []
     for stage in plan.pipeline.stages:
         old = newest.get(stage.name)
-        settled = old is not None and (old.n >= since or (old.n, since) in plan.stands)
-        if settled or again != (old is not None):
+        if again != (old is not None) or (old is not None and _is_settled(plan, stage, old, newest)):
             continue
         if all(status(current.get(name)) not in ("", "running") for name in plan.waits_for(stage)):
             ready.append(stage)
     return ready
+
+
+def _is_settled(plan: Plan, stage: Stage, old: Operation, newest: Mapping[str, Operation]) -> bool:
+    """Whether a stage needs no other look; one that waits does where what it waited for has run again since."""
+    is_newest = old.closed or not any(newest[n].n > old.n for n in plan.waits_for(stage) if n in newest)
+    return is_newest and plan.is_looked_at(old)
+
+
+def doubt(plan: Plan) -> int:
+    """Look once more at what the approved stages stand on, as a person may have taken long; returns what is not fresh.
+
+    Each is doubted once: what runs again because of that has a later number than the stage that waits.
+    """
+    run, found = plan.run, set[int]()
+    for op in run.state.open_ops.values():
+        if op.approved_by is not None and not op.attempt and not plan.is_held(op):
+            needs = [n for n in run.stage_needs(op) if n < op.n]
+            found |= {n for n in needs if not is_fresh(run.ground(), run.state.receipts[n])}
+    plan.doubted |= found
+    return len(found)
 
 
 def due_of(plan: Plan, stage: Stage) -> Due:
@@ -93,25 +113,18 @@ def _why_skipped(plan: Plan, stage: Stage, current: dict[str, Operation]) -> str
 
 
 def _review(plan: Plan, stage: Stage) -> int:
-    """Look at an operation of before: it stands, or the stage is decided on anew. Returns 1, or 0 while it runs."""
+    """Look at an operation of before: it stands, or the stage is decided on anew. 0 where nothing is new."""
     old, due = plan.newest()[stage.name], due_of(plan, stage)
-    if not old.closed and not _may_withdraw(plan.run, stage, old, due):
-        return 0
     if not old.closed:
-        decision = Decision("deny", "SKIPPED", ("pipeline",), ("its arguments were changed before it ran",))
-        record(plan.run, old.n, Request(old.tool, argv=plan.run.argv(old), effect="read"), decision)
-        return 1
+        otherwise = bool(due.code) or not _same_call(plan.run, stage, old, due)
+        if otherwise and see_to(plan.run, old, due.words, plan.under_way):
+            return 1
+        return plan.go_on(old)
     if _stands(plan.run, stage, old, due):
         plan.keep(old)
     else:
         _decide(plan.run, stage, due)
     return 1
-
-
-def _may_withdraw(run: Run, stage: Stage, old: Operation, due: Due) -> bool:
-    """Whether a stage that was decided on and has not begun would now be called otherwise."""
-    begun = old.attempt_open or is_unknown(old)
-    return not begun and (bool(due.code) or not _same_call(run, stage, old, due))
 
 
 def _stands(run: Run, stage: Stage, old: Operation, due: Due) -> bool:

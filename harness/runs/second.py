@@ -15,6 +15,7 @@ from harness.runs.begin import Order, changed_pins
 from harness.runs.fork import Source, copied, read_source
 from harness.runs.lost import lineage
 from harness.runs.pins import pinned
+from harness.tools.arguments import parse
 
 
 def take_over(parent: Run, op: Operation, folder: Path, order: Order) -> bool:
@@ -57,20 +58,27 @@ def settings_below(state: State, pipeline: str) -> dict[str, Any]:
 
 
 def is_set_otherwise(parent: Run, op: Operation, known: State) -> bool:
-    """Whether a person has set something for a child run since it stopped."""
-    wanted = settings_below(parent.state, op.tool)
+    """Whether a person has set something for a child run since it stopped, or it is called with other words now."""
+    wanted, tool = settings_below(parent.state, op.tool), parent.toolset.tools.get(op.tool)
+    if op.attempt > 1 and tool is not None and tool.pipeline:
+        wanted |= _inputs(parse(tool, list(parent.argv(op)))[0])
     return any(_now(known, target) != value for target, value in wanted.items())
 
 
 def set_arguments(run: Run, values: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     """Amend what differs from the arguments of this call; a run that was begun with them is left as it is."""
-    wanted = {f"{INPUTS}{name}": list(v) if isinstance(v, tuple) else v for name, v in values.items()}
+    wanted = _inputs(values)
     wanted |= dict.fromkeys(f"{INPUTS}{name}" for name in run.state.inputs if name not in values)
     wanted |= settings
     for target, value in wanted.items():
         if _now(run.state, target) != value:
             why = "the call's own arguments" if target.startswith(INPUTS) else "set for this pipeline"
             run.append("amend", {"what": "input", "target": target, "value": value, "by": "parent", "why": why})
+
+
+def _inputs(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments as the targets and values of amendments."""
+    return {f"{INPUTS}{name}": list(v) if isinstance(v, tuple) else v for name, v in values.items()}
 
 
 def _now(state: State, target: str) -> Any:
