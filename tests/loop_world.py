@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness.events import line as lines
 from harness.events.clock import Clock
 from harness.events.io import IO
 from harness.events.log import follow
@@ -241,6 +242,15 @@ class Project:
         target = one(meant(folder, n, {"answer": "answer", "settle": "outcome"}.get(kind, "approval")))
         digest = {"digest": target.op.digest} if kind == "approve" else {}
         put(target, IO(), {"kind": kind, **digest, **more})
+
+
+def rewrite(ran: Ran, old: str, new: str) -> None:
+    """Change a text in the journal and make every checksum right again."""
+    path = ran.folder / "events.jsonl"
+    found = [json.loads(text) for text in path.read_text().replace(old, new).splitlines()]
+    assert old in path.read_text()
+    parts = [lines.frame(e["seq"], e["epoch"], e["at"], e["kind"], e["data"], e.get("op")) for e in found]
+    path.write_bytes(b"".join(parts))
 
 
 def after_end_of(op: int) -> str:

@@ -11,8 +11,10 @@ import pytest
 
 from harness.errors import JournalError
 from harness.events import line as lines
+from harness.events.log import follow
+from harness.runs.fork import fork, point, read_source
 from tests.cage_world import Caged, make
-from tests.loop_world import Ran, call, finish, reply
+from tests.loop_world import Ran, call, finish, reply, rewrite
 
 
 @pytest.fixture
@@ -26,15 +28,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Caged:
 
 def seal(project: Caged, ran: Ran) -> Path:
     return project.home / "seals" / f"{ran.folder.name}.sha256"
-
-
-def rewrite(ran: Ran, old: str, new: str) -> None:
-    """Change a text in the journal and make every checksum right again."""
-    path = ran.folder / "events.jsonl"
-    found = [json.loads(text) for text in path.read_text().replace(old, new).splitlines()]
-    assert old in path.read_text()
-    parts = [lines.frame(e["seq"], e["epoch"], e["at"], e["kind"], e["data"], e.get("op")) for e in found]
-    path.write_bytes(b"".join(parts))
 
 
 def test_it_is_kept_at_park_and_at_the_end(project: Caged) -> None:
@@ -70,6 +63,30 @@ def test_A57_what_has_right_checksums_and_was_changed_is_found(project: Caged, c
     assert error.value.exit_code == 3
     assert known[:16] in error.value.message and sha256(before).hexdigest()[:16] in error.value.message
     assert path.read_bytes() == before, "nothing was written"
+
+
+@pytest.mark.parametrize("lost", [1, 2, 40])
+def test_a_sealed_end_that_is_gone_is_no_torn_tail(project: Caged, lost: int) -> None:
+    """Nothing is cut: what a seal covers was written whole, with its newline."""
+    ran = project.one("send")
+    path = ran.folder / "events.jsonl"
+    path.write_bytes(path.read_bytes()[:-lost])
+    before = {file.name: file.read_bytes() for file in ran.folder.iterdir() if file.is_file() and file.name != "lock"}
+    with pytest.raises(JournalError, match="its good lines end at byte") as error:
+        project.resume(ran.folder)
+    assert error.value.exit_code == 3
+    after = {file.name: file.read_bytes() for file in ran.folder.iterdir() if file.is_file() and file.name != "lock"}
+    assert after == before
+    with pytest.raises(JournalError, match="changed by something else"):
+        fork(project.world(), source := read_source(ran.folder), point(source, None))
+
+
+def test_a_fork_of_a_journal_with_a_torn_end_copies_what_was_sealed(project: Caged) -> None:
+    ran = project.calls(call("send"), allow=("send",))
+    with (ran.folder / "events.jsonl").open("ab") as file:
+        file.write(b'{"v":1,"seq":')
+    source = read_source(ran.folder)
+    assert len(follow(fork(project.world(), source, point(source, None)))) == len(ran.events)
 
 
 def test_without_a_seal_there_is_nothing_to_compare(project: Caged) -> None:

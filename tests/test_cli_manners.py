@@ -52,8 +52,13 @@ def test_a_runs_folder_with_a_pipe_in_it_is_listed_without_waiting(project: Path
     os.mkfifo(odd / "events.jsonl")
     (odd.parent / "20260101T000000-z-dddddddd").symlink_to("/tmp")
     done = harness("runs", cwd=project)
-    assert done.returncode == 0 and "look" in done.stdout and "cccccccc" not in done.stdout
+    assert done.returncode == 0 and "look" in done.stdout and "dddddddd" not in done.stdout
+    assert "cccccccc  damaged" in done.stdout
     assert harness("show", "last", cwd=project).returncode == 0
+    for words in (["show"], ["show", "-F"], ["fork"], ["resume"], ["stop"], ["show", "--output", "stream-json"]):
+        one = harness(words[0], "cccccccc", *words[1:], cwd=project)
+        assert one.returncode == 3 and "it is a pipe, not a file" in one.stderr, words
+        assert one.stderr.count("error:") == 1 and "fix:" in one.stderr
 
 
 def test_findings_come_in_the_same_order_every_time(project: Path) -> None:

@@ -13,8 +13,8 @@ import typer
 from harness.cli.options import Globals, globals_of, manual
 from harness.cli.output import flags, print_json
 from harness.cli.place import Place, catalog, place, runs_dir
-from harness.errors import HarnessError, JournalError
-from harness.events.scan import blob_bytes, never_started, scan
+from harness.errors import HarnessError
+from harness.events.scan import blob_bytes, journal_bytes, never_started, reading, scan
 from harness.runs.find import find_run
 from harness.runs.list import is_owned
 from harness.view.closing import stop_of, waiting
@@ -36,8 +36,10 @@ PAUSE = 0.3
     "harness show k3v9 --graph",
     "harness show k3v9 --prompt 3",
     "harness show k3v9 --cost",
+    "harness show last --verify",
     "harness show last -F",
-    notes=("With -F the code is the run's; Ctrl-C ends it with 0.",),
+    codes=(0, 1, 2, 3),
+    notes=("With -F the code is the run's; Ctrl-C ends it with 0.", "1: with --verify, it is not proven unchanged."),
     streams=True,
 )
 def show(
@@ -49,16 +51,21 @@ def show(
     prompt: Annotated[str | None, typer.Option("--prompt", metavar="N", help="what model call N held")] = None,
     cost: Annotated[bool, typer.Option("--cost", help="tokens and money by model call, tool and worker")] = False,
     script: Annotated[bool, typer.Option("--as-script", help="its replies as a script that replays it")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="whether its journal is as it was written")] = False,
     follow: Annotated[bool, typer.Option("-F", "--follow", help="go on until the run ends or waits")] = False,
 ) -> int:
     """Its steps, the answer, what it used, what waits."""
     said = globals_of(ctx)
-    views = (event is not None, graph, mermaid, prompt is not None, cost, script, follow)
+    views = (event is not None, graph, mermaid, prompt is not None, cost, script, verify, follow)
     if sum(views) > 1:
-        names = "--event, --graph, --mermaid, --prompt, --cost, --as-script and -F"
+        names = "--event, --graph, --mermaid, --prompt, --cost, --as-script, --verify and -F"
         raise HarnessError(f"{names} are different views", "give one of them")
     at = place(said)
     folder = find_run(runs_dir(at), name)
+    if verify:
+        from harness.cli.show_verify import print_verdicts
+
+        return print_verdicts(said, folder)
     if event is not None:
         return print_event(folder, event)
     if graph or mermaid:
@@ -76,20 +83,17 @@ def show(
     if follow:
         return followed(said, at, folder)
     if said.output == "stream-json":
-        sys.stdout.buffer.write((folder / "events.jsonl").read_bytes())
+        with reading(folder):
+            raw = journal_bytes(folder)
+        sys.stdout.buffer.write(raw)
         return 0
     return print_run(said, at, folder)
 
 
 def read_events(folder: Path) -> tuple[dict[str, Any], ...]:
     """The events of a journal that somebody else may be writing. Raises JournalError where they cannot be read."""
-    try:
-        events = scan((folder / "events.jsonl").read_bytes(), folder, blobs=False).events
-    except FileNotFoundError as error:
-        raise never_started(folder) from error
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise JournalError(f"the run cannot be read: {reason}", "look at its folder", str(folder)) from error
+    with reading(folder):
+        events = scan(journal_bytes(folder), folder, blobs=False).events
     if not events or events[0]["kind"] != "run.start":
         raise never_started(folder)
     return events
@@ -189,6 +193,6 @@ def show_one(said: Globals, folder: Path, view: Any, event: dict[str, Any]) -> N
     if said.output != "stream-json":
         view.event(event, folder.name, 0)
         return
-    lines = (folder / "events.jsonl").read_bytes().split(b"\n")
+    lines = journal_bytes(folder).split(b"\n")
     sys.stdout.buffer.write(lines[event["seq"] - 1] + b"\n")
     sys.stdout.buffer.flush()

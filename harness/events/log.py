@@ -16,7 +16,17 @@ from harness.events import lock
 from harness.events.clock import Clock, Hand
 from harness.events.hiding import Hide, as_they_are
 from harness.events.io import IO
-from harness.events.scan import Scan, blob_bytes, good_events, never_started, proves, scan
+from harness.events.scan import (
+    Scan,
+    blob_bytes,
+    good_events,
+    journal_bytes,
+    never_started,
+    open_journal,
+    proves,
+    reading,
+    scan,
+)
 
 INLINE = 4_096
 INLINE_LARGE = 32_768
@@ -246,23 +256,28 @@ def create(folder: Path, io: IO, clock: Clock) -> Log:
     return _attached(Log(folder, io, clock, lock.take(folder, io, wait=0.0)), None)
 
 
-def open_log(folder: Path, io: IO, clock: Clock, wait: float = 1.0) -> Log:
-    """Own a run's journal: lock, judge, cut off a torn tail. Raises BusyError or JournalError."""
-    path = folder / "events.jsonl"
-    if not path.is_file():
-        raise never_started(folder)
+def open_log(
+    folder: Path, io: IO, clock: Clock, wait: float = 1.0, check: Callable[[bytes], None] = lambda _: None
+) -> Log:
+    """Own a run's journal: lock, judge, cut off a torn tail. Raises BusyError or JournalError.
+
+    `check` may refuse the good lines, as they stand, before anything is changed.
+    """
+    with reading(folder):
+        open_journal(folder).close()
     try:
         log = Log(folder, io, clock, lock.take(folder, io, wait))
         with contextlib.ExitStack() as stack:
             stack.callback(log.close)
-            raw = path.read_bytes()
+            raw = journal_bytes(folder)
             found = scan(raw, folder)
             if not found.started:
                 raise never_started(folder)
+            check(raw[: found.good])
             stack.pop_all()
     except OSError as error:
         what = f"the run cannot be opened: {error.strerror or error}"
-        raise JournalError(what, "make its folder readable and writable", str(path)) from error
+        raise JournalError(what, "make its folder readable and writable", str(folder)) from error
     return _attached(log, found, raw)
 
 
@@ -278,7 +293,7 @@ def _attached(log: Log, found: Scan | None, raw: bytes = b"") -> Log:
 def first_data(folder: Path) -> dict[str, Any] | None:
     """The data of a journal's first line, or None where it cannot be read."""
     try:
-        with (folder / "events.jsonl").open("rb") as file:
+        with open_journal(folder) as file:
             data: dict[str, Any] = lines.parse(file.readline(lines.MAX_LINE).removesuffix(b"\n"))["data"]
     except (OSError, lines.BadLine):
         return None
@@ -294,5 +309,4 @@ def unowned(folder: Path, io: IO, clock: Clock) -> Log:
 
 def follow(folder: Path) -> list[dict[str, Any]]:
     """The good events of a journal that somebody else may be writing: stops at the first line that is not good."""
-    path = folder / "events.jsonl"
-    return [event for event, _ in good_events(path.read_bytes(), path)]
+    return [event for event, _ in good_events(journal_bytes(folder), folder / "events.jsonl")]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
 from harness.errors import JournalError
 from harness.events import line as lines
+from harness.events.regular import bytes_of, open_regular
 
 REDACTS = b'"what":"redact"'
 """In every journal from which a value was removed; a text that says so has its quotes escaped."""
@@ -44,6 +47,29 @@ def never_started(folder: Path) -> JournalError:
     if journal.is_file() and b"\n" in journal.read_bytes():
         return JournalError("no line of the journal can be read", "put the file back as it was written", str(journal))
     return JournalError("this run never started", "start it again; its folder may be deleted", str(folder))
+
+
+def open_journal(folder: Path) -> BufferedReader:
+    """The journal of a run, open for reading; without waiting where something else is in its place. Raises OSError."""
+    return open_regular(folder / "events.jsonl")
+
+
+def journal_bytes(folder: Path) -> bytes:
+    """All of it. Raises OSError."""
+    return bytes_of(folder / "events.jsonl")
+
+
+@contextmanager
+def reading(folder: Path) -> Iterator[None]:
+    """Read the journal of a run that somebody named. Raises JournalError where there is none, or no file."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise never_started(folder) from error
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        what, fix = f"the run cannot be read: {reason}", "put its journal back as it was written, readable"
+        raise JournalError(what, fix, str(folder / "events.jsonl")) from error
 
 
 def good_events(raw: bytes, path: Path) -> Iterator[tuple[dict[str, Any], int]]:
@@ -126,7 +152,7 @@ def _lost_blob(event: dict[str, Any], folder: Path) -> str:
     for name in blob_names(event["data"]):
         path = folder / "blobs" / name
         try:
-            found = hashlib.sha256(path.read_bytes()).hexdigest()
+            found = hashlib.sha256(bytes_of(path)).hexdigest()
         except OSError:
             return f"blob {name[:12]} is missing"
         if found != name:
@@ -136,7 +162,7 @@ def _lost_blob(event: dict[str, Any], folder: Path) -> str:
 
 def blob_bytes(folder: Path, sha: str) -> bytes:
     """The bytes of a blob of the run in `folder`. Raises OSError."""
-    return (folder / "blobs" / sha).read_bytes()
+    return bytes_of(folder / "blobs" / sha)
 
 
 def blob_text(folder: Path, value: object) -> str:

@@ -6,11 +6,12 @@ the state directory can make a seal.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
 from harness.errors import JournalError
-from harness.events.io import IO, make_private
+from harness.events.io import make_private
 from harness.events.log import Log
 
 OPEN = "open"
@@ -43,39 +44,55 @@ def keep(seals: Path | None, log: Log, *, going_on: bool = False) -> None:
 
 def check_written(log: Log) -> None:
     """Compare the file with what this process wrote into it. Raises JournalError when they differ."""
-    path = log.folder / "events.jsonl"
     with log.guarded("the journal cannot be read"):
-        raw = log.io.read(path)
-    found = sha256(raw).hexdigest()
-    if (found, len(raw)) != log.mark():
-        raise _differs(log.folder, found, log.mark()[0], "this process wrote")
+        raw = log.io.read(log.folder / "events.jsonl")
+    known = Seal(*log.mark())
+    if not known.fits(raw):
+        raise _differs(log.folder, raw, known, "this process wrote")
 
 
-def compare(seals: Path | None, log: Log) -> None:
-    """Compare a journal that was just opened with its seal. No seal: nothing to compare. Raises JournalError."""
-    check(seals, log.folder, log.io)
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """What is known of a journal: the digest and length of all of it, or of its beginning while it may grow."""
+
+    digest: str
+    size: int
+    may_grow: bool = False
+
+    def fits(self, raw: bytes) -> bool:
+        return sha256(self.part(raw)).hexdigest() == self.digest and len(self.part(raw)) == self.size
+
+    def part(self, raw: bytes) -> bytes:
+        """Those bytes that it speaks of."""
+        return raw[: self.size] if self.may_grow else raw
 
 
-def check(seals: Path | None, folder: Path, io: IO) -> None:
-    """The same for a journal that nobody needs to own. Raises JournalError."""
-    if seals is None:
-        return
-    path = seal_path(seals, folder.name)
+def kept(seals: Path, run: str) -> Seal | None:
+    """The seal of a run, None where there is none. Raises JournalError for one that cannot be read."""
+    path = seal_path(seals, run)
     try:
         words = path.read_text(encoding="ascii").split()
-        digest, size = words[0], int(words[1])
+        return Seal(words[0], int(words[1]), words[2:] == [OPEN])
     except FileNotFoundError:
-        return
+        return None
     except (OSError, ValueError, IndexError) as error:
         raise JournalError("the journal's digest cannot be read", f"look at {path}", str(path)) from error
-    raw = io.read(folder / "events.jsonl")
-    part = raw[:size] if words[2:] == [OPEN] else raw
+
+
+def check(seals: Path | None, folder: Path, good: bytes) -> None:
+    """Compare the good lines of a journal with its seal. Nothing kept: nothing to compare. Raises JournalError.
+
+    Before a torn end is cut off: what a seal covers was written whole, so that no crash tore it.
+    """
+    known = kept(seals, folder.name) if seals is not None else None
+    if seals is not None and known is not None and not known.fits(good):
+        raise _differs(folder, good, known, f"{seal_path(seals, folder.name)} holds")
+
+
+def _differs(folder: Path, raw: bytes, known: Seal, where: str) -> JournalError:
+    path, part = folder / "events.jsonl", known.part(raw)
     found = sha256(part).hexdigest()
-    if found != digest or len(part) < size:
-        raise _differs(folder, found, digest, f"{path} holds")
-
-
-def _differs(folder: Path, found: str, known: str, where: str) -> JournalError:
-    path = folder / "events.jsonl"
-    what = f"the journal was changed by something else: its SHA-256 is {found[:16]}, {where} {known[:16]}"
+    what = f"the journal was changed by something else: its SHA-256 is {found[:16]}, {where} {known.digest[:16]}"
+    if len(part) < known.size:
+        what += f"; its good lines end at byte {len(part)}, and there were {known.size}"
     return JournalError(what, "do not trust this run; restore its folder from a copy", str(path))

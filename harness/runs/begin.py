@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -192,13 +193,13 @@ def reopen(
 ) -> Run:
     """Own a run again and append `resume`. Raises BusyError or JournalError."""
     check_place(folder, world.allow_fs)
-    log = open_log(folder, world.io, world.clock, AGENT_PATIENCE if by == "agent" else PATIENCE)
+    world.seals = seal.ready(world.seals)
+    wait = AGENT_PATIENCE if by == "agent" else PATIENCE
+    log = open_log(folder, world.io, world.clock, wait, partial(seal.check, world.seals, folder))
     start = log.events[0]["data"]
     with ExitStack() as stack:
         stack.callback(log.close)
         refuse_redacted(log)
-        world.seals = seal.ready(world.seals)
-        seal.compare(world.seals, log)
         seal.keep(world.seals, log, going_on=True)
         run = Run(log, world, toolset, project, rules, (start.get("parent") or {}).get("depth", 0))
         tidy_attempts(run)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections import Counter
 from pathlib import Path
 
 from harness.errors import HarnessError, JournalError, near_text
+from harness.events.scan import open_journal
 
 _NAME = re.compile(r"\d{8}T\d{6}-.+-[a-z2-7]{8}")
 _AT = re.compile(rb'"at":"([^"]+)"')
@@ -20,7 +20,7 @@ def all_runs(runs_dir: Path) -> list[Path]:
     """Every run's folder, newest first; none where there is no such folder yet. Raises JournalError."""
     try:
         with os.scandir(runs_dir) as entries:
-            found = [entry.name for entry in entries if _NAME.fullmatch(entry.name) and _is_plain(entry)]
+            found = [entry.name for entry in entries if _NAME.fullmatch(entry.name) and not entry.is_symlink()]
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -32,16 +32,6 @@ def all_runs(runs_dir: Path) -> list[Path]:
     return [runs_dir / name for name in found]
 
 
-def _is_plain(folder: os.DirEntry[str]) -> bool:
-    """A folder of its own, whose journal, if it is there, is a file: reading anything else could wait for ever."""
-    if folder.is_symlink():
-        return False
-    try:
-        return stat.S_ISREG(os.stat(f"{folder.path}/events.jsonl").st_mode)  # noqa: PTH116 - there may be thousands
-    except OSError:
-        return True  # none yet; or whoever reads it says why it cannot be read
-
-
 def _second(name: str) -> str:
     return name.split("-", 1)[0]
 
@@ -49,7 +39,7 @@ def _second(name: str) -> str:
 def _began(folder: Path) -> str:
     """When a run began, to the millisecond: only runs of one second need a look into their journal."""
     try:
-        with (folder / "events.jsonl").open("rb") as file:
+        with open_journal(folder) as file:
             found = _AT.search(file.read(HEAD))
     except OSError:
         return ""
@@ -59,7 +49,7 @@ def _began(folder: Path) -> str:
 def is_child(folder: Path) -> bool:
     """Whether another run began this one; told from its first line alone."""
     try:
-        with (folder / "events.jsonl").open("rb") as file:
+        with open_journal(folder) as file:
             return b'"parent":{' in file.readline(65_536).split(b'"budget":', 1)[0]
     except OSError:
         return False

@@ -12,7 +12,7 @@ from harness.errors import HarnessError, JournalError
 from harness.events import seal
 from harness.events.fold import apply, fold
 from harness.events.line import frame
-from harness.events.scan import blob_names, good_events, never_started
+from harness.events.scan import blob_names, good_events, journal_bytes, never_started, reading
 from harness.events.state import State
 from harness.loop.run import World
 from harness.runs.begin import new_log
@@ -45,10 +45,8 @@ def read_source(folder: Path) -> Source:
     """What of a run can be copied. Raises JournalError where not even its beginning can."""
     path = folder / "events.jsonl"
     begun = tuple(begun_attempts(folder))  # before the journal, which a live owner extends first
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise never_started(folder) from error
+    with reading(folder):
+        raw = journal_bytes(folder)
     found = list(good_events(raw, path))
     if not found or found[0][0]["kind"] != "run.start":
         raise never_started(folder)
@@ -117,7 +115,7 @@ def fork(world: World, source: Source, at: int) -> Path:
         what = f"{source.folder.name} is part of the run {parent['run']}"
         raise HarnessError(what, f"harness fork {lineage(source.folder)[-1].name}")
     if not source.damage:
-        seal.check(world.seals, source.folder, world.io)
+        seal.check(world.seals, source.folder, source.raw[: source.ends[-1]])
     state, said = fold(source.events[:at]), settled_after(source, at)
     return copied(world, source, at, {"budget": dict(state.budget)} | ({"settled": said} if said else {}))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.events.line import MAX_LINE, BadLine, at_seconds, check_known, lifted, parse, told
-from harness.events.scan import has_attempts
+from harness.events.scan import has_attempts, open_journal
 
 LIVE = ("open", "stopped")
 """Neither ended nor parked: owned; its owner is gone."""
@@ -116,7 +116,7 @@ def unreadable(folder: Path) -> Listed:
     began = named_at(folder) or folder.lstat().st_mtime
     path = folder / "events.jsonl"
     try:
-        is_damaged = (path.exists() and path.stat().st_size) or has_attempts(folder)
+        is_damaged = (path.exists() and (path.stat().st_size or not path.is_file())) or has_attempts(folder)
         stop = "damaged" if is_damaged else "never started"
     except OSError:
         stop = "unreadable"
@@ -129,7 +129,7 @@ def ends(folder: Path) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
     An amendment is no state of its own: it may follow the end that it leaves as it is.
     """
     try:
-        with open(folder / "events.jsonl", "rb") as file:
+        with open_journal(folder) as file:
             first = file.readline(MAX_LINE)
             file.seek(max(len(first), file.seek(0, os.SEEK_END) - 2 * MAX_LINE))
             rest = file.read().split(b"\n")[:-1]
@@ -150,7 +150,7 @@ def _event(piece: bytes) -> dict[str, Any] | None:
 def is_owned(folder: Path) -> bool:
     """Whether some process holds the run; asked without waiting and without taking it."""
     try:
-        fd = os.open(folder / "lock", os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(folder / "lock", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         return False
     try:

@@ -9,7 +9,7 @@ from typing import Any
 from harness.errors import HarnessError, JournalError
 from harness.events.fold import fold
 from harness.events.messages import read_message, waiting_files
-from harness.events.scan import has_attempts, never_started, scan
+from harness.events.scan import has_attempts, journal_bytes, never_started, reading, scan
 from harness.events.state import State
 from harness.executor import has_acted
 from harness.executor.files import request
@@ -34,15 +34,22 @@ def damage_of(folder: Path, begun: Collection[Path] | None = None) -> str:
     `begun` are its attempts that may have had an effect, found before: a live owner extends the journal first.
     """
     attempts = begun_attempts(folder) if begun is None else begun
-    path = folder / "events.jsonl"
     try:
-        found = scan(path.read_bytes() if path.exists() else b"", folder)
+        found = scan(_journal(folder), folder)
     except JournalError as error:
         return error.message
     if not found.started:
         return never_started(folder).message if has_attempts(folder) else ""
     lost = [path for path in unaccounted(attempts, fold(found.events)) if has_acted(path, for_sure=True)]
     return f"an attempt began that the journal does not know: {lost[0]}" if lost else ""
+
+
+def _journal(folder: Path) -> bytes:
+    """Raises JournalError where it is there and cannot be read."""
+    if not (folder / "events.jsonl").exists():
+        return b""
+    with reading(folder):
+        return journal_bytes(folder)
 
 
 def unaccounted(attempts: Collection[Path], state: State) -> list[Path]:
