@@ -86,6 +86,15 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, machine: Facts = HERE)
     return Caged(home, tmp_path / "project", machine)
 
 
+def sealed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Caged:
+    """One whose journals' digests are kept, with a tool that needs a person's word."""
+    made = make(tmp_path, monkeypatch)
+    made.policy("sandbox:\n  require: none")
+    made.sealed = True
+    made.tool("send", "echo sent", "@meta effect external")
+    return made
+
+
 def level(ran: Ran, position: int = 0) -> str:
     """The level that an attempt was started at."""
     return str(ran.of("tool.start")[position]["data"]["level"])

@@ -13,17 +13,13 @@ from harness.errors import JournalError
 from harness.events import line as lines
 from harness.events.log import follow
 from harness.runs.fork import fork, point, read_source
-from tests.cage_world import Caged, make
+from tests.cage_world import Caged, sealed
 from tests.loop_world import Ran, call, finish, reply, rewrite
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Caged:
-    made = make(tmp_path, monkeypatch)
-    made.policy("sandbox:\n  require: none")
-    made.sealed = True
-    made.tool("send", "echo sent", "@meta effect external")
-    return made
+    return sealed(tmp_path, monkeypatch)
 
 
 def seal(project: Caged, ran: Ran) -> Path:

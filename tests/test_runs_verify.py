@@ -13,14 +13,15 @@ from harness.cli.entry import run as command
 from harness.errors import HarnessError, JournalError
 from harness.events.clock import Clock
 from harness.events.io import IO
-from harness.events.log import first_data, follow, open_log
+from harness.events.log import follow, open_log
+from harness.events.scan import first_data
 from harness.runs.find import find_run
 from harness.runs.fork import read_source
 from harness.runs.list import is_owned, read
 from harness.runs.lost import damage_of
 from harness.runs.peek import peek
 from harness.runs.verify import DAMAGED, DIFFERS, Verdict, verify
-from tests.cage_world import Caged, make
+from tests.cage_world import Caged, sealed
 from tests.loop_world import Ran, call, finish, reply, rewrite
 from tests.odd_files import odd_file
 
@@ -29,11 +30,7 @@ KINDS = {"pipe": "a pipe", "device": "a device", "folder": "a folder", "socket":
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Caged:
-    made = make(tmp_path, monkeypatch)
-    made.policy("sandbox:\n  require: none")
-    made.sealed = True
-    made.tool("send", "echo sent", "@meta effect external")
-    return made
+    return sealed(tmp_path, monkeypatch)
 
 
 def verdicts(project: Caged, ran: Ran, live: bool = False) -> list[Verdict]:

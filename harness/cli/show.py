@@ -28,6 +28,7 @@ from harness.view.text import escape, glyphs
 from harness.view.tree import Look
 
 MOST_DEPTH = 3
+VIEWS = "--event, --graph, --mermaid, --prompt, --cost, --as-script, --verify and -F"
 PAUSE = 0.3
 
 
@@ -58,8 +59,7 @@ def show(
     said = globals_of(ctx)
     views = (event is not None, graph, mermaid, prompt is not None, cost, script, verify, follow)
     if sum(views) > 1:
-        names = "--event, --graph, --mermaid, --prompt, --cost, --as-script, --verify and -F"
-        raise HarnessError(f"{names} are different views", "give one of them")
+        raise HarnessError(f"{VIEWS} are different views", "give one of them")
     at = place(said)
     folder = find_run(runs_dir(at), name)
     if verify:
@@ -82,12 +82,15 @@ def show(
         return show_model.print_prompt(said, at, folder, prompt) if prompt else show_model.print_script(at, folder)
     if follow:
         return followed(said, at, folder)
-    if said.output == "stream-json":
-        with reading(folder):
-            raw = journal_bytes(folder)
-        sys.stdout.buffer.write(raw)
-        return 0
-    return print_run(said, at, folder)
+    return print_lines(folder) if said.output == "stream-json" else print_run(said, at, folder)
+
+
+def print_lines(folder: Path) -> int:
+    """The journal itself on stdout."""
+    with reading(folder):
+        raw = journal_bytes(folder)
+    sys.stdout.buffer.write(raw)
+    return 0
 
 
 def read_events(folder: Path) -> tuple[dict[str, Any], ...]:

@@ -16,17 +16,7 @@ from harness.events import lock
 from harness.events.clock import Clock, Hand
 from harness.events.hiding import Hide, as_they_are
 from harness.events.io import IO
-from harness.events.scan import (
-    Scan,
-    blob_bytes,
-    good_events,
-    journal_bytes,
-    never_started,
-    open_journal,
-    proves,
-    reading,
-    scan,
-)
+from harness.events.scan import Scan, blob_bytes, check_there, good_events, journal_bytes, never_started, proves, scan
 
 INLINE = 4_096
 INLINE_LARGE = 32_768
@@ -263,8 +253,7 @@ def open_log(
 
     `check` may refuse the good lines, as they stand, before anything is changed.
     """
-    with reading(folder):
-        open_journal(folder).close()
+    check_there(folder)
     try:
         log = Log(folder, io, clock, lock.take(folder, io, wait))
         with contextlib.ExitStack() as stack:
@@ -288,16 +277,6 @@ def _attached(log: Log, found: Scan | None, raw: bytes = b"") -> Log:
         log.close()
         raise
     return log
-
-
-def first_data(folder: Path) -> dict[str, Any] | None:
-    """The data of a journal's first line, or None where it cannot be read."""
-    try:
-        with open_journal(folder) as file:
-            data: dict[str, Any] = lines.parse(file.readline(lines.MAX_LINE).removesuffix(b"\n"))["data"]
-    except (OSError, lines.BadLine):
-        return None
-    return data
 
 
 def unowned(folder: Path, io: IO, clock: Clock) -> Log:

@@ -72,6 +72,22 @@ def reading(folder: Path) -> Iterator[None]:
         raise JournalError(what, fix, str(folder / "events.jsonl")) from error
 
 
+def first_data(folder: Path) -> dict[str, Any] | None:
+    """The data of a journal's first line, or None where it cannot be read."""
+    try:
+        with open_journal(folder) as file:
+            data: dict[str, Any] = lines.parse(file.readline(lines.MAX_LINE).removesuffix(b"\n"))["data"]
+    except (OSError, lines.BadLine):
+        return None
+    return data
+
+
+def check_there(folder: Path) -> None:
+    """Raises JournalError where there is no journal, or none that can be read."""
+    with reading(folder):
+        open_journal(folder).close()
+
+
 def good_events(raw: bytes, path: Path) -> Iterator[tuple[dict[str, Any], int]]:
     """Each good event and the offset of its end, up to the first line that is not good.
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from harness.errors import DeniedError, HarnessError
 from harness.events.io import IO
-from harness.events.log import first_data
+from harness.events.scan import first_data
 from harness.events.state import Operation
 from harness.executor import Job
 from harness.executor.limits import wrapped
