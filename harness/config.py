@@ -142,6 +142,7 @@ KEYS: dict[str, Key] = {
     "models.ceiling": Key(amount, "10", "no"),
     "models.fallback": Key(stand_ins, {}, "no"),
     "models.cache": Key(one_of("5m", "1h"), "5m", "no"),
+    "models.effort": Key(one_of("low", "medium", "high", "xhigh", "max"), None, "no"),
     "endpoints": Key(endpoint_keys, {}, "no"),
     "output": Key(one_of("text", "json"), "text", "set", "HARNESS_OUTPUT"),
     "view": Key(one_of("auto", "plain"), "auto", "no"),

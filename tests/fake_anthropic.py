@@ -22,6 +22,7 @@ from tests.loop_world import Project, Ran, Skipping
 
 KEY = "sk-ant-test-0123456789"
 SIZES = (1, 7, 64, 3, 1000, 2)
+EFFORTS = ("low", "medium", "high", "xhigh", "max")
 KNOWN = {"model", "max_tokens", "cache_control", "thinking", "output_config", "system", "tools", "messages", "stream"}
 FIELDS = {
     "text": {"type", "text", "cache_control", "citations"},
@@ -183,7 +184,10 @@ class FakeAnthropic:
             yield "max_tokens or stream"
         if body.get("thinking") not in (None, {"type": "adaptive", "display": "summarized"}):
             yield "thinking"
-        form = body.get("output_config", {}).get("format", {})
+        output = body.get("output_config", {"effort": "low"})
+        if not output or not set(output) <= {"effort", "format"} or output.get("effort", "low") not in EFFORTS:
+            yield "output_config"
+        form = output.get("format", {})
         yield from _problems_of_form(form.get("schema", {}) if set(form) <= {"type", "schema"} else {"format": 1})
         if json.dumps(body).count('"cache_control"') > 4:
             yield "more than 4 cache markers"

@@ -107,6 +107,14 @@ def test_a_prefix_that_is_kept_for_an_hour(project: Project, serve: Any) -> None
     assert fake.requests[0]["cache_control"] == fake.requests[0]["system"][-1]["cache_control"] == marker
 
 
+def test_the_effort_that_the_user_set_is_sent_and_none_is_not(project: Project, serve: Any) -> None:
+    fake = serve(finishes(1), finishes(2))
+    project.run(HAIKU)
+    project.wishes = Wishes(effort="low")
+    project.run(HAIKU)
+    assert [body.get("output_config") for body in fake.requests] == [None, {"effort": "low"}]
+
+
 def test_an_empty_reply_and_an_empty_text_are_never_sent_back(project: Project, serve: Any) -> None:
     fake = serve(Answer([], "end_turn"), Answer([text("done, I think")], "end_turn"))
     ran = project.run(HAIKU)

@@ -101,18 +101,18 @@ def test_the_settings_of_user_and_project(tmp_path: Path) -> None:
     user.mkdir(parents=True)
     project.mkdir(parents=True)
     (user / "config.yaml").write_text(
-        f"models:\n  strong: {SONNET}\n  ceiling: 25\n  cache: 1h\n"
+        f"models:\n  strong: {SONNET}\n  ceiling: 25\n  cache: 1h\n  effort: high\n"
         f"  fallback: {{strong: [{HAIKU}, {{model: {OPUS}, dearer: yes}}]}}\n"
     )
     (project / "config.yaml").write_text(f"models: {{strong: {OPUS}}}\n")
     wishes = wishes_of(load(tmp_path / "p"))
     assert wishes.user["strong"].text == SONNET and wishes.project["strong"].text == OPUS
-    assert (wishes.ceiling, wishes.cache) == (25, "1h")
+    assert (wishes.ceiling, wishes.cache, wishes.effort) == (25, "1h", "high")
     assert wishes.stand_ins["strong"] == (StandIn(HAIKU), StandIn(OPUS, True))
     assert choose(None, wishes, skill()).text == OPUS
 
 
-@pytest.mark.parametrize("key", ["ceiling: 99", "cache: 1h", "fallback: {strong: [none]}"])
+@pytest.mark.parametrize("key", ["ceiling: 99", "cache: 1h", "effort: max", "fallback: {strong: [none]}"])
 def test_a_project_sets_no_bound_of_the_users(tmp_path: Path, key: str) -> None:
     (tmp_path / ".harness").mkdir()
     (tmp_path / ".harness" / "config.yaml").write_text(f"models: {{{key}}}\n")

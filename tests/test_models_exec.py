@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from harness.errors import HarnessError
+from harness.models.choice import Wishes
 from harness.models.exec import split_command
 from tests.command import harness, is_alive, waits
 from tests.command import start as started
@@ -47,6 +48,12 @@ def drive(project: Project, body: str, words: str = "", **more: Any) -> Ran:
 
 def asked(project: Project) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (project.path / "asked.jsonl").read_text().splitlines()]
+
+
+def test_the_effort_that_the_user_set_is_told(project: Project) -> None:
+    project.wishes = Wishes(effort="max")
+    drive(project, DONE)
+    assert asked(project)[0]["effort"] == "max"
 
 
 def reason(ran: Ran) -> str:

@@ -250,8 +250,8 @@ class Opening:
     """What a model may need to be opened: the folder that paths begin in, the skill and the argv of its pipeline.
 
     Without a skill it is asked a single question. With `worker` it speaks for a worker of the run. `cache` is how long
-    a provider keeps a prefix: 5m or 1h. `keys` are names of keys by base URL. `heard` is given what a program says on
-    stderr, in lines.
+    a provider keeps a prefix: 5m or 1h; `effort` is low to max, for those that take the word. `keys` are names of keys
+    by base URL. `heard` is given what a program says on stderr, in lines.
     """
 
     folder: Path
@@ -259,6 +259,7 @@ class Opening:
     args: tuple[str, ...] = ()
     worker: bool = False
     cache: str = "5m"
+    effort: str | None = None
     keys: Mapping[str, str] = field(default_factory=dict)
     heard: Callable[[str], None] = field(default=lambda line: None)
 

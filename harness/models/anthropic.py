@@ -55,14 +55,16 @@ def named(name: str, source: str, skill: Skill | None = None) -> ModelRef:
 
 def opened(ref: ModelRef, how: Opening) -> Model:
     """The model; whether there is a credential for it is seen at the first call."""
-    return Anthropic(ref, how.cache)
+    return Anthropic(ref, how.cache, effort=how.effort)
 
 
 class Anthropic:
-    """One model. `ttl` is how long its prefix is kept by the provider: 5m or 1h."""
+    """One model. `ttl` is how long its prefix is kept by the provider: 5m or 1h; `effort` as it takes it."""
 
-    def __init__(self, ref: ModelRef, ttl: str = "5m", patience: Patience = PATIENCE) -> None:
-        self.ref, self.ttl, self.patience = ref, ttl, patience
+    def __init__(
+        self, ref: ModelRef, ttl: str = "5m", patience: Patience = PATIENCE, effort: str | None = None
+    ) -> None:
+        self.ref, self.ttl, self.patience, self.effort = ref, ttl, patience, effort
 
     def __call__(
         self, prompt: Prompt, *, on: Callable[[str], None], cancel: Cancel | None = None
@@ -70,7 +72,7 @@ class Anthropic:
         broken = _unusable_key(os.environ)
         if broken is not None:
             return broken
-        exchange = Exchange(parameters(prompt, self.ref, self.ttl), self.patience)
+        exchange = Exchange(parameters(prompt, self.ref, self.ttl, self.effort), self.patience)
         threading.Thread(target=exchange.run, name="anthropic", daemon=True).start()
         found = _listen(exchange, prompt, on, cancel, self.patience)
         if isinstance(found, Reply):

@@ -42,7 +42,7 @@ class Wishes:
     """What the settings say of models: by role, of the project and of the user, and the user's own bounds.
 
     `ceiling` is USD for a million tokens of output: up to it a project or a skill may name a model by itself. `keys`
-    are the names of keys by base URL.
+    are the names of keys by base URL; `effort` is how much a model should think, None where nobody says so.
     """
 
     project: Mapping[str, Named] = field(default_factory=dict)
@@ -50,6 +50,7 @@ class Wishes:
     stand_ins: Mapping[str, tuple[StandIn, ...]] = field(default_factory=dict)
     ceiling: Decimal = CEILING
     cache: str = "5m"
+    effort: str | None = None
     keys: Mapping[str, str] = field(default_factory=dict)
     config: str = "the user's config.yaml"
 
@@ -62,8 +63,8 @@ def wishes_of(config: Config) -> Wishes:
         {role: Named(found.value, found.origin) for role, found in there.items() if found.layer == "project"},
         {role: Named(config.own[key].value, config.own[key].origin) for role, key in keys.items() if key in config.own},
         {role: tuple(StandIn(*given) for given in chain) for role, chain in config.value("models.fallback").items()},
-        Decimal(config.value("models.ceiling")), config.value("models.cache"), config.value("endpoints"),
-        str(user_file(os.environ)),
+        Decimal(config.value("models.ceiling")), config.value("models.cache"), config.value("models.effort"),
+        config.value("endpoints"), str(user_file(os.environ)),
     )  # fmt: skip
 
 

@@ -57,16 +57,18 @@ def named(name: str, source: str, skill: Skill | None = None) -> ModelRef:
 
 def opened(ref: ModelRef, how: Opening) -> Model:
     """The program, found. Raises HarnessError (exit 2) for a command that names none."""
-    return Program(split_command(ref.name, ref.source, how.folder), how.folder, ref=ref, heard=how.heard)
+    argv = split_command(ref.name, ref.source, how.folder)
+    return Program(argv, how.folder, ref=ref, effort=how.effort, heard=how.heard)
 
 
 class Program:
     """`argv` is started in `folder` for each call; `heard` is given what it writes on stderr, line by line."""
 
     def __init__(
-        self, argv: tuple[str, ...], folder: Path, *, ref: ModelRef, heard: Callable[[str], None] = lambda line: None
-    ) -> None:
-        self.ref, self.argv, self.folder, self._heard = ref, argv, folder, heard
+        self, argv: tuple[str, ...], folder: Path, *, ref: ModelRef, effort: str | None = None,
+        heard: Callable[[str], None] = lambda line: None,
+    ) -> None:  # fmt: skip
+        self.ref, self.argv, self.folder, self.effort, self._heard = ref, argv, folder, effort, heard
 
     def __call__(
         self, prompt: Prompt, *, on: Callable[[str], None], cancel: Cancel | None = None
@@ -74,7 +76,7 @@ class Program:
         left = A_DAY if prompt.deadline is None else prompt.deadline - time.monotonic()
         if left <= 0 or (cancel is not None and cancel.level):
             return failure("cancelled", "the request was dropped")
-        given = json.dumps(request(prompt), ensure_ascii=False).encode("utf-8", "replace")
+        given = json.dumps(request(prompt, self.effort), ensure_ascii=False).encode("utf-8", "replace")
         seen = self._run(given, left, cancel)
         for line in seen.err.decode("utf-8", "replace").splitlines():
             self._heard(line)
@@ -169,13 +171,13 @@ def _end_all() -> None:
 atexit.register(_end_all)
 
 
-def request(prompt: Prompt) -> dict[str, Any]:
+def request(prompt: Prompt, effort: str | None = None) -> dict[str, Any]:
     """What a program reads."""
     seed = int(sha256(f"{prompt.mark}/{prompt.turn}".encode()).hexdigest()[:8], 16)
     return {
         "v": 1, "system": list(prompt.system), "verbs": list(TOOLS) if prompt.verbs else [],
         "turns": [_turn(turn) for turn in prompt.turns], "schema": prompt.schema, "max_tokens": prompt.max_tokens,
-        "effort": None, "seed": seed,
+        "effort": effort, "seed": seed,
     }  # fmt: skip
 
 

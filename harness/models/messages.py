@@ -24,8 +24,8 @@ STOPS: dict[str, Stop] = {
 _JOINED = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
 
 
-def parameters(prompt: Prompt, ref: ModelRef, ttl: str = "5m") -> dict[str, Any]:
-    """The parameters of a request. `ttl` is how long the provider keeps the prefix: 5m or 1h."""
+def parameters(prompt: Prompt, ref: ModelRef, ttl: str = "5m", effort: str | None = None) -> dict[str, Any]:
+    """The parameters of a request. `ttl` is how long the provider keeps the prefix, `effort` low to max."""
     marker = {"type": "ephemeral"} if ttl == "5m" else {"type": "ephemeral", "ttl": ttl}
     found: dict[str, Any] = {"model": ref.name, "max_tokens": prompt.max_tokens, "cache_control": marker}
     if ref.facts.thinking:
@@ -37,8 +37,10 @@ def parameters(prompt: Prompt, ref: ModelRef, ttl: str = "5m") -> dict[str, Any]
     if prompt.verbs:
         found["tools"] = list(TOOLS)
     form = narrowed(prompt.schema) if prompt.schema is not None else None
-    if form is not None:
-        found["output_config"] = {"format": {"type": "json_schema", "schema": form}}
+    output: dict[str, Any] = {"effort": effort} if effort is not None else {}
+    output |= {"format": {"type": "json_schema", "schema": form}} if form is not None else {}
+    if output:
+        found["output_config"] = output
     found["messages"] = [message for turn in prompt.turns if (message := encode(turn, prompt.raw))["content"]]
     return found
 

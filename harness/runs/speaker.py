@@ -45,7 +45,8 @@ def model_of(options: Options, skill: Skill | None) -> ModelRef:
 
 def opening(cwd: Path, skill: Skill | None, world: World, options: Options) -> Opening:
     """How the models of a run are opened. Files are named from `cwd`."""
-    return Opening(cwd, skill, cache=options.wishes.cache, keys=options.wishes.keys, heard=world.heard)
+    wishes = options.wishes
+    return Opening(cwd, skill, cache=wishes.cache, effort=wishes.effort, keys=wishes.keys, heard=world.heard)
 
 
 def open_for(
