@@ -9,6 +9,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 MADE := $(VENV)/.made
+# Half as many again as there are cores: many tests wait for a deadline, a signal or a child.
+WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) * 3 / 2 )))
 WEIGHTS := $(VENV)/state/harness/models/smollm2-135m/SmolLM2-135M-Instruct.Q4_1.gguf
 
 .PHONY: demo test check bench torture test-local local live agentdojo clean
@@ -19,7 +21,7 @@ demo: $(MADE)
 	@$(BIN)/harness show last | grep '^folder: '
 
 test: check
-	@$(BIN)/python -m pytest -n auto
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 check: $(MADE)
 	@$(BIN)/ruff check .
@@ -31,7 +33,7 @@ bench: $(MADE)
 torture: $(MADE)
 	@$(BIN)/python tests/torture.py
 	@$(BIN)/python tests/mutants.py
-	@HARNESS_TORTURE=1 $(BIN)/python -m pytest -n auto tests/test_runs_kill.py tests/test_runs_strace.py tests/test_runs_machine.py
+	@HARNESS_TORTURE=1 $(BIN)/python -m pytest -n $(WORKERS) tests/test_runs_kill.py tests/test_runs_strace.py tests/test_runs_machine.py
 
 test-local: $(WEIGHTS)
 	@LOCAL_WEIGHTS="$(CURDIR)/$(WEIGHTS)" $(BIN)/python -m pytest tests/test_models_real.py
