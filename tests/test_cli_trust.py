@@ -6,15 +6,20 @@ import fcntl
 import json
 import os
 import shutil
+import signal
 import subprocess
 import termios
 from pathlib import Path
 
 import pytest
 
+from harness.events.line import at_text
+from harness.runs.begin import LABELS
 from harness.view.text import width
 from tests.cage_world import needs_full, needs_landlock
-from tests.command import COMMAND, AtTerminal, clean_env, events, newest
+from tests.command import COMMAND, AtTerminal, clean_env, events, first_line, newest, waits
+from tests.journal_lines import START
+from tests.past_runs import past_run
 from tests.run_files import add_pipeline, add_skill, add_tool, calls, finish, script
 
 ESCAPES = "\x1b[2J\x1b]52;c;aGk=\x07\u202eevil"
@@ -279,13 +284,81 @@ def test_going_on_with_a_run_asks_too(clone: Clone, words: tuple[str, ...]) -> N
     assert (run / "events.jsonl").read_bytes() == before
 
 
+def test_A22_what_a_run_that_came_along_holds_as_approved_is_not_done(clone: Clone, tmp_path: Path) -> None:
+    """The repository ships a run in which somebody has approved a call of a shipped tool, and nothing else to trust."""
+    call = ("tools", "run", "replay-request", "--request-id", "req-1", "--source", "incident")
+    source = Clone(tmp_path / "theirs")
+    shutil.rmtree(source.path / "bin")
+    assert source.run(*call).returncode == 5
+    run = newest(source.path)
+    digest = events(run, "decide")[0]["data"]["digest"]
+    approve = ("approve", run.name, "1", "--digest", digest)
+    assert source.run(*approve).returncode == 0
+    came = shutil.copytree(source.path, clone.path, dirs_exist_ok=True) / ".harness" / "runs" / run.name
+    before = {path: path.read_bytes() for path in came.rglob("*") if path.is_file()}
+    for words in (("resume", run.name), ("fork", run.name), ("resume", "last"), (*approve, "--resume")):
+        done = clone.run(*words)
+        assert (words[0] == "fork") is (done.returncode == 0) and (words[0] == "fork") is ("forked" in done.stderr)
+        assert words[0] == "fork" or (done.returncode == 5 and "not begun here" in done.stderr), done.stderr
+    assert {path: path.read_bytes() for path in before} == before
+    code, seen = clone.says("n", "resume", run.name)
+    assert code == 5 and "run: it was not begun here" in seen
+    assert "tool.start" not in {event["kind"] for event in events(came)}
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_A22_a_parked_run_that_came_along_goes_on_only_after_an_answer(clone: Clone, link: bool) -> None:
+    """Its journal is written by whoever wrote the repository; the folder of runs may be a link out of the project."""
+    clone.says("y", "run", *WORK[1:])
+    at = clone.path.parent / "beside" if link else clone.path / ".harness" / "runs"
+    until = {"stop": "waiting", "exit": 75, "ops": [], "until": at_text(START - 60), "hint": "h"}
+    skill = str(clone.path / "skills" / "work" / "SKILL.md")
+    model = {"ref": "none", "mark": "abcdef", "labels": LABELS}
+    run = past_run(at, 1, until, "park", skill="work", path=skill, model=model)
+    if link:
+        shutil.rmtree(clone.path / ".harness" / "runs")
+        (clone.path / ".harness" / "runs").symlink_to(at)
+    length = len(events(run))
+    for words in (("resume", run.name), ("resume", run.name, "--now"), ("step", run.name, "look"), ("runs", "wake")):
+        done = clone.run(*words)
+        assert done.returncode == 5 and len(events(run)) == length, (words, done.stderr)
+    code, seen = clone.says("y", "resume", run.name, "-m", "scripted:script.yaml", "--accept-changes")
+    assert code == 0 and "run: it was not begun here" in seen and events(run)[-1]["data"]["stop"] == "passed", seen
+
+
+def test_a_run_that_a_person_brought_here_goes_on_with_their_word_alone(clone: Clone, tmp_path: Path) -> None:
+    clone.says("y", "run", *WORK[1:])
+    [run] = clone.runs()
+    shutil.rmtree(clone.state / "logs")
+    assert clone.run("resume", run.name, "go").returncode == 5
+    assert "not begun here" not in clone.run("resume", run.name, "go", "--moved").stderr
+
+
+def test_ones_own_run_goes_on_after_a_kill_wherever_it_was_begun(clone: Clone, tmp_path: Path) -> None:
+    """A folder of which nothing is recorded, and a run that had no time to say anything but that it began."""
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    clone.run("tools", "run", "make-incident", "--out", "incident", cwd=folder)
+    goal = ("run", "oncall-triage", "why", "-i", "source=incident", "-m", "none")
+    started = subprocess.Popen(
+        [*COMMAND, *goal], cwd=folder, env=clean_env(clone.home), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    run = waits(lambda: next((p for p in folder.glob(".harness/runs/*oncall*") if first_line(p)), None))
+    os.killpg(started.pid, signal.SIGKILL)
+    started.wait()
+    done = clone.run("resume", run.name, cwd=folder)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_run_whose_time_has_come_waits_for_a_person_first(clone: Clone) -> None:
     clone.run("trust", "--own")
-    script(clone.path, {"error": {"status": 529}}, finish("done"), name="late.yaml")
-    clone.run("run", "work", "go", "-m", "scripted:late.yaml")
+    model = script(clone.path, {"fail": {"reason": "unavailable"}, "repeat": 5}, finish("done"), name="late.yaml")
+    assert clone.run("run", "work", "go", "-m", model).returncode == 75
+    [run] = clone.runs()
     clone.run("trust", "--revoke")
-    done = clone.run("runs", "wake")
-    assert done.returncode in (0, 5) and "passed" not in done.stderr
+    done = clone.run("resume", run.name, "--now")
+    assert done.returncode == 5 and "is not trusted" in done.stderr and events(run)[-1]["kind"] == "park"
 
 
 # Settings and policy of the project.

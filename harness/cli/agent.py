@@ -79,7 +79,7 @@ def _driven(said: Globals, name: str, call: Call | None) -> int:
     """One command of the agent's: open the run, give it the call, tell what came of it, leave."""
     at = place(said, asks=True)
     folder, found = find_run(runs_dir(at), name), catalog(at)
-    at = answered(said, at, run_uses(found, folder), folder.name)
+    at = answered(said, at, run_uses(found, folder), folder)
     verb = call[0] if call else ""
     session, stop = drive_quietly(said, at, lambda world: agent.step(world, found, folder, call))
     try:

@@ -151,7 +151,7 @@ def resume(
     words = text_of(message or (), file, pipe)
     at = place(said, asks=True)
     folder, found = find_run(runs_dir(at), name), catalog(at)
-    at = answered(said, at, run_uses(found, folder), folder.name)
+    at = answered(said, at, run_uses(found, folder), folder, moved=moved)
     options = options_of(said, model, budget, allow or (), deny or (), at, accept, words)
     options = options if model else options.without_model()
     options = replace(options, now=now, moved=moved, sets=tuple(sets or ()))

@@ -79,7 +79,7 @@ def _look(said: Globals) -> int:
         return 0
     if asked:
         if ask(said, at, uses, asked, book, once=False) != "y":
-            raise refused(asked, "you said no")
+            raise refused(at, asked, "you said no")
         refuse_changes(parts, parts_of(uses, within, book))
         book = keep(asked)
     return _print(said, book.of(at.project) or record.fresh(at.project))

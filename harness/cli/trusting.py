@@ -13,6 +13,7 @@ from harness.cli.output import flags
 from harness.cli.place import Place, runs_dir, scope, settled
 from harness.errors import HarnessError
 from harness.events.io import IO
+from harness.events.seal import is_known
 from harness.policy import trust
 from harness.policy.files import state_folder
 from harness.policy.trust import Book, Standing
@@ -25,21 +26,23 @@ NAMED = 6
 """How many files an error names."""
 
 
-def answered(said: Globals, at: Place, uses: Uses, run: str = "") -> Place:
-    """The place once what is to be run may use what it would use of the project; `run` names a run that goes on.
+def answered(said: Globals, at: Place, uses: Uses, folder: Path | None = None, *, moved: bool = False) -> Place:
+    """The place once what is to be run may use what it would use of the project.
 
-    Raises HarnessError, exit 5 where nobody can be asked or the answer is no.
+    `folder` is of a run that goes on; `moved`: the person says that they brought it here themselves. Raises
+    HarnessError, exit 5 where nobody can be asked or the answer is no.
     """
     said.frame = unfinished()
-    book, within, lent = read_book(), scope(at), {}
+    book, within, lent, run = read_book(), scope(at), {}, folder.name if folder is not None else ""
     parts = parts_of(uses, within, book, run)
     asked = [part for part in parts if not part.is_settled]
-    if asked:
+    uses.is_foreign = folder is not None and not moved and is_foreign(at, folder, book)
+    if asked or uses.is_foreign:
         word = ask(said, at, uses, asked, book)
         if word == "n":
-            raise refused(asked, "you said no, and nothing was run")
+            raise refused(at, asked, "you said no, and nothing was run")
         refuse_changes(parts, parts_of(uses, within, book, run))
-        book = keep(asked) if word == "y" else book
+        book = keep(asked) if word == "y" and asked else book
         lent = {part.owner: part.pins for part in asked} if word == "o" else {}
         parts = [part if part.is_settled else settled_by(part, word) for part in parts]
     if at.withheld:
@@ -47,6 +50,15 @@ def answered(said: Globals, at: Place, uses: Uses, run: str = "") -> Place:
         said.output = None if chosen.layer != "flag" and chosen.value == said.output else said.output
         at = settled(said, at.project)
     return replace(at, trust=trust_in(parts, within, book), lent=lent)
+
+
+def is_foreign(at: Place, folder: Path, book: Book) -> bool:
+    """Whether a run came with somebody else's files: what it holds as done and approved is then nobody's word here.
+
+    Where its folder lies says nothing: a repository may ship a link in place of its folder of runs.
+    """
+    entry = book.of(at.project)
+    return not (entry is not None and entry.own) and not is_known(state() / "logs", folder.name)
 
 
 def looked_at(at: Place, uses: Uses, run: str = "") -> Trust:
@@ -70,17 +82,20 @@ def ask(said: Globals, at: Place, uses: Uses, parts: Sequence[Part], book: Book,
     from harness.view.trust import ask_trust
 
     if not current(flags(said)).can_ask:
-        raise refused(parts, "nobody can be asked here")
+        raise refused(at, parts, "nobody can be asked here")
     differences = [line for part in parts for line in changes(part, book.of(part.owner), trust.copies(state()))]
-    places = [str(part.owner) for part in parts]
+    places = [str(part.owner) for part in parts] or [str(at.project)]
     word = ask_trust(Question(uses.what, places, listing(uses, scope(at), parts), differences, once))
     if word is None:
-        raise refused(parts, "the terminal is gone")
+        raise refused(at, parts, "the terminal is gone")
     return word
 
 
-def refused(parts: Sequence[Part], why: str) -> HarnessError:
+def refused(at: Place, parts: Sequence[Part], why: str) -> HarnessError:
     """What is in the way, named: exit 5."""
+    if not parts:
+        fix = "look at it, and go on at a terminal; if you brought it here: harness resume RUN --moved"
+        return HarnessError(f"this run was not begun here, but came with {at.project}: {why}", fix, code=5)
     places = " and ".join(str(part.owner) for part in parts)
     changed = any(part.standing.word == "changed" for part in parts)
     what = f"{places} {'has changed since you trusted it' if changed else 'is not trusted'}: {why}"

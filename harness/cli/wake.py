@@ -67,7 +67,7 @@ def resumed(said: Globals, at: Place, run: Listed) -> dict[str, Any] | None:
     folder: Path = run.folder
     try:
         found = catalog(at)
-        at = answered(said, at, run_uses(found, folder), folder.name)
+        at = answered(said, at, run_uses(found, folder), folder)
         options = options_of(said, None, None, (), (), at).without_model()
         _, stop = driven(said, at, partial(resume, catalog=found, folder=folder, message=None, options=options))
     except BusyError:

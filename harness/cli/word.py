@@ -197,7 +197,7 @@ def said_words(said: Globals, at: Place, words: list[tuple[Waiting, str]], resum
         from harness.runs.uses import run_uses
 
         folder, found = runs_dir(at) / top, catalog(at)
-        at = answered(said, at, run_uses(found, folder), top)
+        at = answered(said, at, run_uses(found, folder), folder)
         options = options_of(said, None, None, (), (), at).without_model()
         return drive(said, at, lambda world: resume_session(world, found, folder, None, options))
     spoken = {(w.folder, w.op.n) for w, _ in words}

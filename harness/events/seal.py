@@ -6,12 +6,14 @@ the state directory can make a seal.
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
 from harness.errors import JournalError
-from harness.events.io import make_private
+from harness.events.io import IO, make_private
 from harness.events.log import Log
 
 OPEN = "open"
@@ -30,6 +32,18 @@ def ready(seals: Path | None) -> Path | None:
         except OSError:
             return None
     return seals
+
+
+def note(seals: Path | None, run: str, io: IO) -> None:
+    """Note that this user begins a run: an empty seal, which says nothing of the journal. A lost one only asks."""
+    if seals is not None:
+        with suppress(OSError):
+            os.close(io.open(seal_path(seals, run), os.O_WRONLY | os.O_CREAT))
+
+
+def is_known(seals: Path | None, run: str) -> bool:
+    """Whether this user has begun a run or gone on with it: its folder may have come with somebody else's files."""
+    return seals is not None and seal_path(seals, run).exists()
 
 
 def keep(seals: Path | None, log: Log, *, going_on: bool = False) -> None:
@@ -68,11 +82,11 @@ class Seal:
 
 
 def kept(seals: Path, run: str) -> Seal | None:
-    """The seal of a run, None where there is none. Raises JournalError for one that cannot be read."""
+    """The seal of a run, None where there is none or only its name was noted. Raises JournalError if unreadable."""
     path = seal_path(seals, run)
     try:
         words = path.read_text(encoding="ascii").split()
-        return Seal(words[0], int(words[1]), words[2:] == [OPEN])
+        return Seal(words[0], int(words[1]), words[2:] == [OPEN]) if words else None
     except FileNotFoundError:
         return None
     except (OSError, ValueError, IndexError) as error:

@@ -111,6 +111,7 @@ def begin(world: World, project: Path, toolset: Toolset, order: Order, folder: P
     with ExitStack() as stack:
         stack.callback(log.close)
         world.seals = seal.ready(world.seals)
+        seal.note(world.seals, log.name, world.io)
         run = Run(log, world, toolset, project, order.rules, (order.parent or {}).get("depth", 0))
         run.append("run.start", _start_data(run, order))
         log.sync()

@@ -117,7 +117,10 @@ def fork(world: World, source: Source, at: int) -> Path:
     if not source.damage:
         seal.check(world.seals, source.folder, source.raw[: source.ends[-1]])
     state, said = fold(source.events[:at]), settled_after(source, at)
-    return copied(world, source, at, {"budget": dict(state.budget)} | ({"settled": said} if said else {}))
+    made = copied(world, source, at, {"budget": dict(state.budget)} | ({"settled": said} if said else {}))
+    if seal.is_known(world.seals, source.folder.name):
+        seal.note(seal.ready(world.seals), made.name, world.io)
+    return made
 
 
 def copied(world: World, source: Source, at: int, fresh: Mapping[str, Any], folder: Path | None = None) -> Path:

@@ -19,6 +19,7 @@ from harness.tools import Tool
 
 MOST_LINES = 120
 """Lines of one file's difference."""
+FOREIGN = "it was not begun here, but came with the folder: what it holds as approved would be done"
 Line = tuple[str, str]
 """A label and what stands behind it, not escaped."""
 
@@ -32,6 +33,7 @@ def listing(uses: Uses, scope: Scope, parts: Iterable[Part]) -> list[Line]:
     lines += [(_role(tool, uses), _tool(tool, scope)) for tool in theirs]
     others = sorted(tool.name for tool in uses.tools.values() if tool.path not in paths)
     lines += [("trusted already", ", ".join(others))] if others else []
+    lines += [("run", FOREIGN)] if uses.is_foreign else []
     return [*lines, *_said(scope.project, paths), ("in all", _sums(theirs))]
 
 

@@ -31,6 +31,7 @@ class Uses:
     """Everything that one run would use. `what` says in words what is to be run, `key` which file that is.
 
     `verifiers` are names of tools that judge answers. `guided`: the project's own words would reach a model.
+    `is_foreign`: a run goes on that nobody began here.
     """
 
     what: str
@@ -39,6 +40,7 @@ class Uses:
     tools: dict[Path, Tool] = field(default_factory=dict)
     verifiers: set[str] = field(default_factory=set)
     guided: bool = False
+    is_foreign: bool = False
 
 
 @dataclass(slots=True)
