@@ -424,8 +424,10 @@ def test_a_whole_child_needs_no_word_when_its_parent_is_forked(project: Project,
 
 
 def test_a_fork_says_why_it_begins_before_the_last_event(project: Project, family: Ran) -> None:
-    done = harness("fork", family.folder.name, cwd=project.path)
-    at, last = seq_of(family, "tool.end") + 1, family.events[-1]["seq"]
+    at = seq_of(family, "tool.end") + 1
+    waits = project.run([reply(call("look")), reply(call("send")), finish("done")])
+    done = harness("fork", waits.folder.name, cwd=project.path)
+    last = waits.events[-1]["seq"]
     assert done.returncode == 0
     assert f"at event {at}, the last of {last} at which no call was open; go on" in done.stderr
     child = family.child()
@@ -446,3 +448,87 @@ def test_the_way_out_of_a_damaged_child_works_as_printed(project: Project, famil
     assert harness("fork", family.folder.name, cwd=project.path).returncode == 11
     assert harness("settle", child.name, "1", "happened", cwd=project.path).returncode == 0
     assert harness("fork", family.folder.name, cwd=project.path).returncode == 0
+
+
+def test_a_bare_fork_does_nothing_again_that_a_waiting_worker_has_done(project: Project, family: Ran) -> None:
+    """The worker sent something and asks: a fork before it would send once more, so that must be said."""
+    with pytest.raises(HarnessError) as caught:
+        forked(project, family, None)
+    at, name = seq_of(family, "tool.end") + 1, family.folder.name
+    assert f"#1 (send) of {family.child().name} was done since #2 is open" in caught.value.message
+    assert caught.value.fix == f"harness resume {name}, or say so: harness fork {name}@{at}"
+    said = harness("fork", f"{name}@{at}", cwd=project.path)
+    assert (said.returncode, f"once more by the fork: #1 (send) of {family.child().name}" in said.stderr) == (0, True)
+
+
+def test_a_bare_fork_does_nothing_again_that_was_done_beside_a_waiting_call(project: Project) -> None:
+    project.tool("note", "echo n >> noted", "@meta effect write")
+    project.skill(tools="note send")
+    ran = project.run([reply(call("send"), call("note")), finish("done")])
+    assert ran.stop.name == "needs-approval"
+    with pytest.raises(HarnessError, match=r"#2 \(note\) was done since #1 is open"):
+        forked(project, ran, None)
+
+
+@pytest.fixture
+def unknown(project: Project) -> Ran:
+    """A run that parked because nobody knows whether its second call had its effect; it had."""
+    ran = ran_to_the_end(project, allow=("send",))
+    return cut_off(project, ran, 2)
+
+
+def cut_off(project: Project, ran: Ran, n: int, folder: Path | None = None) -> Ran:
+    """The run as a kill in this tool left it, gone on with until it parks."""
+    at = folder or ran.folder
+    path, attempt = at / "events.jsonl", at / "ops" / str(n) / "1"
+    lines = path.read_bytes().splitlines(keepends=True)
+    kept = next(i for i, line in enumerate(lines) if b'"kind":"tool.start","op":%d,' % n in line)
+    path.write_bytes(b"".join(lines[: kept + 1]))
+    (attempt / "started").write_text(".")
+    (attempt / "rc").write_text("....")
+    return Ran(ran.stop, ran.folder, [])
+
+
+@pytest.mark.parametrize("parked", [False, True])
+def test_a_fork_before_a_call_that_may_have_happened_wants_it_settled(
+    project: Project, unknown: Ran, parked: bool
+) -> None:
+    name, before = unknown.folder.name, seq_of(unknown, "tool.end")
+    fix = f"let it come to its end first: harness resume {name}"
+    if parked:
+        assert project.resume(unknown.folder, allow=("send",)).stop.name == "unknown-outcome"
+        fix = f"harness settle {name} 2 VERDICT"
+    for seq in (None, before):
+        with pytest.raises(HarnessError) as caught:
+            forked(project, unknown, seq)
+        assert (caught.value.exit_code, caught.value.fix) == (11, fix)
+        assert caught.value.message == "operation #2 (send) may have had its effect, and a fork would not know of it"
+
+
+@pytest.mark.parametrize("word", ["happened", "did-not-happen", "unknown"])
+@pytest.mark.parametrize("told", [False, True], ids=["in the inbox", "in the journal"])
+def test_a_fork_keeps_what_a_person_said_of_it(project: Project, unknown: Ran, word: str, told: bool) -> None:
+    project.resume(unknown.folder, allow=("send",))
+    project.say(unknown.folder, "settle", word=word)
+    if told:
+        project.resume(unknown.folder, allow=("send",))
+    before = len((project.path / "sent").read_text().splitlines())
+    more = project.resume(forked(project, unknown, seq_of(unknown, "tool.end")), allow=("send",))
+    again = word == "did-not-happen" or (told and word == "happened")  # what is known is the person's to do again
+    assert more.spawned == (["send"] if again else [])
+    assert len((project.path / "sent").read_text().splitlines()) == before + again
+
+
+def test_a_fork_before_a_worker_whose_call_may_have_happened_wants_it_settled(project: Project, family: Ran) -> None:
+    child, start = family.child(), seq_of(family, "tool.start", 1)
+    path = family.folder / "events.jsonl"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:start]))
+    cut_off(project, family, 1, child)
+    for seq in (None, seq_of(family, "tool.end")):
+        with pytest.raises(HarnessError) as caught:
+            forked(project, family, seq)
+        assert caught.value.exit_code == 11 and f"#1 (send) of {child.name} may have had" in caught.value.message
+    assert project.resume(family.folder, allow=("send",)).stop.name == "unknown-outcome"
+    project.say(family.folder, "settle", word="happened")
+    more = project.resume(forked(project, family, seq_of(family, "tool.end")), allow=("send",))
+    assert more.spawned == [] and (project.path / "sent").read_text() == "a\n"

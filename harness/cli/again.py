@@ -22,7 +22,7 @@ from harness.policy.files import state_folder
 from harness.runs.amend import receipt_given, slots_named
 from harness.runs.deliver import send
 from harness.runs.find import find_run, short_id
-from harness.runs.fork import Source, point, read_source
+from harness.runs.fork import Source, done_after, point, read_source
 from harness.runs.fork import fork as fork_run
 from harness.runs.kit import load_pipeline
 from harness.runs.peek import peek
@@ -32,7 +32,7 @@ from harness.view.text import escape
 
 
 @manual("harness fork k3v9", "harness fork k3v9@41", codes=(0, 2, 3, 11),
-        notes=("11: the damaged part held attempts that a person must settle first.",))  # fmt: skip
+        notes=("11: after that event lie attempts that may have had an effect; settle them first.",))  # fmt: skip
 def fork(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="RUN[@SEQ]", help="a run, and the event after which it goes on anew")],
@@ -55,6 +55,8 @@ def fork(
         go_on = f"go on: harness resume {short_id(made.name)}"
         why = escape(_why_there(source, seq_at)) if not mark else ""
         typer.echo(f"forked {source.folder.name} at event {seq_at}{why}; {go_on}", err=True)
+        if done := done_after(source, seq_at):
+            typer.echo(f"done after that event, and perhaps once more by the fork: {escape(' '.join(done))}", err=True)
     return 0
 
 

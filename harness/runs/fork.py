@@ -16,6 +16,7 @@ from harness.events.scan import blob_names, good_events, journal_bytes, never_st
 from harness.events.state import State
 from harness.loop.run import World
 from harness.runs.begin import new_log
+from harness.runs.behind import Behind, behind, told_of
 from harness.runs.facts import machine
 from harness.runs.lost import begun_attempts, damage_of, lineage, settled, unaccounted, unaccounted_below
 
@@ -84,7 +85,29 @@ def point(source: Source, seq: int | None) -> int:
         raise HarnessError(f"operation {open_now} is open at event {at}", f"harness fork {name}@{near}")
     _refuse_lost_blobs(source, at)
     settled_after(source, at)
+    if seq is None:
+        _refuse_repeats(source, at)
     return at
+
+
+def _refuse_repeats(source: Source, at: int) -> None:
+    """Where nobody said from where, nothing that was done is done again: a call that waits must be seen to first."""
+    if done := done_after(source, at):
+        waits = " ".join(f"#{n}" for n in fold(source.events).open_ops)
+        what = f"{' '.join(done)} was done since {waits} is open, and a fork before that would do it again"
+        name = source.folder.name
+        raise HarnessError(what, f"harness resume {name}, or say so: harness fork {name}@{at}")
+
+
+def done_after(source: Source, at: int) -> list[str]:
+    """The calls after an event that had an effect, in words: a fork there may do them again."""
+    return [call.text for call in _left_behind(source, at) if call.is_done]
+
+
+def _left_behind(source: Source, at: int) -> list[Behind]:
+    """The calls after an event; after damage nobody knows them, and their attempts are asked about."""
+    known = fold(source.events[:at]).ops
+    return [] if source.damage else behind(source.folder, fold(source.events), known)
 
 
 def settled_after(source: Source, at: int) -> list[dict[str, Any]]:
@@ -94,7 +117,8 @@ def settled_after(source: Source, at: int) -> list[dict[str, Any]]:
     """
     state, is_damaged = fold(source.events[:at]), bool(source.damage)
     own = unaccounted(source.begun, state) if is_damaged else []
-    return settled([*own, *unaccounted_below(source.folder, state, is_damaged)], source.folder)
+    lost = settled([*own, *unaccounted_below(source.folder, state, is_damaged)], source.folder)
+    return lost + told_of(_left_behind(source, at), source.folder)
 
 
 def _refuse_lost_blobs(source: Source, at: int) -> None:

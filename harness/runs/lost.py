@@ -114,7 +114,7 @@ def settled(attempts: Collection[Path], top: Path) -> list[dict[str, Any]]:
     The words lie in the inboxes: a damaged run has no owner that could turn them into events. Raises HarnessError
     (exit 11) for an attempt that is left over.
     """
-    words = {folder: _words(folder) for folder in {run_of(attempt) for attempt in attempts}}
+    words = {folder: words_on(folder) for folder in {run_of(attempt) for attempt in attempts}}
     left = [attempt for attempt in attempts if int(attempt.parent.name) not in words[run_of(attempt)]]
     if left:
         named = "\n  ".join(str(attempt) for attempt in left)
@@ -135,7 +135,7 @@ def run_of(attempt: Path) -> Path:
     return attempt.parents[2]
 
 
-def _words(folder: Path) -> dict[int, str]:
+def words_on(folder: Path) -> dict[int, str]:
     """Operation → the newest verdict on it."""
     messages = [message for path in waiting_files(folder) if (message := read_message(path)) is not None]
     settled = [message for message in messages if message["kind"] == "settle"]

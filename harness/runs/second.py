@@ -8,10 +8,12 @@ from typing import Any
 
 from harness.errors import HarnessError, JournalError
 from harness.events.amend import INPUTS
+from harness.events.fold import fold
 from harness.events.log import follow
 from harness.events.state import Operation, State
 from harness.loop.run import Run
 from harness.runs.begin import Order, changed_pins
+from harness.runs.behind import behind
 from harness.runs.fork import Source, copied, read_source
 from harness.runs.lost import lineage
 from harness.runs.pins import pinned
@@ -24,8 +26,22 @@ def take_over(parent: Run, op: Operation, folder: Path, order: Order) -> bool:
     if source is None:
         return False
     fresh = {"parent": dict(order.parent or {}), "budget": dict(order.budget)}
-    copied(parent.world, source, source.quiet[-1], fresh, folder)
+    copied(parent.world, source, _seam(source), fresh, folder)
     return True
+
+
+def _seam(source: Source) -> int:
+    """Up to where the earlier call is taken over: all of it, where no call of it began and has no end.
+
+    Raises HarnessError where one may have had an effect that nobody knows of.
+    """
+    state = fold(source.events)
+    for call in behind(source.folder, state, ()):
+        if call.is_unsettled:
+            what = f"operation {call.text} of the call before may have had its effect"
+            raise HarnessError(what, f"look at {call.folder / 'ops' / str(call.op.n)}")
+    begun = any(op.attempt_open for op in state.open_ops.values())
+    return source.quiet[-1] if begun else int(source.events[-1]["seq"])
 
 
 def _earlier(parent: Run, op: Operation) -> Source | None:
