@@ -303,3 +303,11 @@ def test_a_tool_of_the_users_choice_writes_git_and_no_other(project: Caged) -> N
     project.policy(NONE + "paths: {unprotect: {stage: [.git]}}")
     ran = project.run([reply(call("stage"), call("other")), finish()])
     assert ran.codes() == ["allow", "DENIED"] and ran.reasons()[1] == ".git: .git is protected and never written"
+
+
+def test_a_hard_link_to_a_hidden_file_is_not_read(project: Caged) -> None:
+    project.file(".env", "KEY=1\n")
+    (project.path / "notes.txt").hardlink_to(project.path / ".env")
+    project.skill()
+    ran = project.run([reply({"read": "notes.txt"}), finish()])
+    assert ran.codes() == ["DENIED"] and ".env (the same file) is never read" in ran.reasons()[0]

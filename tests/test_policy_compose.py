@@ -218,6 +218,8 @@ ANY = "@option --p\n@meta effect read"
         (READ, "way/x", "outside"), (READ, "way", "outside"), (READ, "deep/back/../secret", "outside"),
         (READ, ".env", ".env is never read"), (READ, "a/.ENV", ".env is never read"), (READ, ".env.example", ""),
         (READ, "server.key", "never read"), (READ, "a/id_rsa/x", "never read"), (READ, "alias", "never read"),
+        (READ, "a/other", ".env (the same file) is never read"), (READ, "twin", ""),
+        (READ, "mine", "k.pem (the same file)"), (READ, "deep/link", ".env (the same file) is never read"),
         (READ, ".git/config", ""), (READ, "$NOTHING/x", ""), (READ, "~nobody-of-that-name/x", ""),
         (WRITE, "out.txt", ""), (WRITE, "new/out.txt", ""), (WRITE, ".git/hooks/x", ".git is protected"),
         (WRITE, ".GIT/hooks/x", ".git is protected"), (WRITE, "a/.Git/x", ".git is protected"),
@@ -243,6 +245,11 @@ def test_where_a_path_leads_decides(make: Make, tmp_path: Path, head: str, text:
     (workspace / "gitlink").symlink_to(".git")
     (workspace / "first").write_text("x")
     os.link(workspace / "first", workspace / "twin")
+    os.link(workspace / ".env", workspace / "a" / "other")
+    (workspace / "a" / "id_rsa").mkdir()
+    (workspace / "a" / "id_rsa" / "k.pem").write_text("x")
+    os.link(workspace / "a" / "id_rsa" / "k.pem", workspace / "mine")
+    (workspace / "deep" / "link").symlink_to("../a/other")
     decision = decide(make(head, f"--p={text}"), Policy())
     assert decision.verdict == ("deny" if why else "allow"), decision
     assert not why or (decision.rules == ("paths",) and why in decision.reasons[0])

@@ -9,7 +9,8 @@ import os
 import pwd
 import re
 import stat
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -18,6 +19,9 @@ from harness.policy.names import DRAFTS, folded, is_hidden, is_protected, lies_i
 from harness.policy.request import CheckedPath
 
 Mode = Literal["read", "write"]
+DEPTH = 4
+"""A name is looked for in the workspace itself and in folders down to this many components."""
+_CLOSED = frozenset({".git", ".harness"})  # what lies in these is looked at by whoever needs it
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})(?=/|$)")
 
 
@@ -57,11 +61,12 @@ def check(option: str, text: str, mode: Mode, area: Area, unprotected: Collectio
     ways = tuple(dict.fromkeys((lexical, real, _rooted(os.path.realpath(lexical)))))
     roots = (*(area.write if mode == "write" else area.read), *area.own)
     found = _look(real)
-    linked = mode == "write" and found is not None and stat.S_ISREG(found.st_mode) and found.st_nlink > 1
+    twins = found if found is not None and stat.S_ISREG(found.st_mode) and found.st_nlink > 1 else None
+    hidden = _hidden(ways, area) or (_hidden_twin(twins, area) if twins is not None and mode == "read" else "")
     return CheckedPath(
         option, text, real, mode, inside=all(any(lies_in(way, root) for root in roots) for way in ways[1:] or ways),
-        exists=found is not None, protected=_protected(ways, area, unprotected), hidden=_hidden(ways, area),
-        linked=linked,
+        exists=found is not None, protected=_protected(ways, area, unprotected), hidden=hidden,
+        linked=twins is not None and mode == "write",
     )  # fmt: skip
 
 
@@ -127,6 +132,27 @@ def _hidden(ways: tuple[str, ...], area: Area) -> str:
         if (place := _in_area(path, places)) and not any(lies_in(path, own) for own in area.own):
             return place
     return ""
+
+
+def _hidden_twin(file: os.stat_result, area: Area) -> str:
+    """The name of a hidden file that is this very file; looked for only where a file has more than one name."""
+    below = (path for root in {str(area.workspace), *area.read} for _, path in entries_below(root))
+    hidden = (path for path in below if _hidden((path,), area))
+    places = (one for one in (*area.hidden, *area.hide) if "/" in one)
+    for path in (*places, *hidden):
+        if (found := _look(path)) is not None and os.path.samestat(found, file):
+            return f"{Path(path).name} (the same file)"
+    return ""
+
+
+def entries_below(folder: str, depth: int = DEPTH) -> Iterator[tuple[str, str]]:
+    """Folded name and path of all in a folder to a depth; no link is followed, what cannot be listed is empty."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            name = folded(entry.name)
+            yield name, entry.path
+            if depth > 1 and entry.is_dir(follow_symlinks=False) and name not in _CLOSED:
+                yield from entries_below(entry.path, depth - 1)
 
 
 def _in_area(path: str, areas: Collection[str]) -> str:

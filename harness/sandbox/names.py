@@ -5,19 +5,14 @@ Not a place that guards them: confinement does that where it can, putting back d
 
 from __future__ import annotations
 
-import os
 import stat
 import sys
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.policy.names import folded, is_hidden, is_protected
-
-DEPTH = 4
-"""A name is looked for in the workspace itself and in folders down to this many components."""
-_CLOSED = frozenset({".git", ".harness"})  # what lies in these is looked at by whoever needs it
+from harness.policy.names import is_hidden, is_protected
+from harness.policy.paths import DEPTH, entries_below
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +37,7 @@ def find(
     closed += [path for path in _places(protect) if workspace in path.parents and path.exists()]
     unseen = [path for path in _places(hide) if path.exists()]
     names, hidden = _names(protect), _names(hide)
-    for name, path in _entries(str(workspace), depth):
+    for name, path in entries_below(str(workspace), depth):
         if is_protected(name, unprotected, names):
             closed.append(Path(path))
         if is_hidden(name, hidden):
@@ -65,16 +60,6 @@ def _in_order(paths: Iterable[Path]) -> tuple[Path, ...]:
 def own_roots(workspace: Path, roots: Iterable[Path]) -> set[Path]:
     """The roots inside the workspace, and the interpreter's folder if it is there: tools find programs in it."""
     return {path for path in (*roots, Path(sys.executable).parent) if workspace in path.parents}
-
-
-def _entries(folder: str, depth: int) -> Iterator[tuple[str, str]]:
-    """Folded name and path of all in a folder to a depth; no link is followed, what cannot be listed is empty."""
-    with suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            name = folded(entry.name)
-            yield name, entry.path
-            if depth > 1 and entry.is_dir(follow_symlinks=False) and name not in _CLOSED:
-                yield from _entries(entry.path, depth - 1)
 
 
 def git_folders(workspace: Path) -> tuple[Path, ...]:
