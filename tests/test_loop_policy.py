@@ -305,6 +305,14 @@ def test_a_tool_of_the_users_choice_writes_git_and_no_other(project: Caged) -> N
     assert ran.codes() == ["allow", "DENIED"] and ran.reasons()[1] == ".git: .git is protected and never written"
 
 
+def test_a_policy_file_lowers_the_strikes_and_no_flag_raises_them_again(project: Caged) -> None:
+    again = [{**reply(call("look")), "repeat": "forever"}]
+    project.file(".harness/policy.yaml", "version: 1\nbudget: {strikes: 2}\n")
+    assert len(project.run(again).of("model.reply")) == 3
+    with pytest.raises(HarnessError, match="strikes=3 is above the limit of 2"):
+        project.run(again, budget="strikes=3")
+
+
 def test_a_hard_link_to_a_hidden_file_is_not_read(project: Caged) -> None:
     project.file(".env", "KEY=1\n")
     (project.path / "notes.txt").hardlink_to(project.path / ".env")

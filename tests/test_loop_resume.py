@@ -290,6 +290,19 @@ def test_a_changed_skill_is_refused_until_it_is_accepted(project: Project) -> No
     assert [c["what"] for c in more.of("resume")[0]["data"]["changes"]] == ["tool a"]
 
 
+def test_another_model_is_named_whole(project: Project) -> None:
+    """What a person decides upon is not cut where two models still look alike."""
+    from harness.errors import HarnessError
+
+    project.skill()
+    ran = project.run([reply({"ask": "which?"}), finish()])
+    old, new = f"scripted:{project.path}/script.yaml", f"scripted:{project.path}/script.yaml\n  skill: a → b"
+    with pytest.raises(HarnessError) as caught:
+        project.resume(ran.folder, model=(new, "-m"))
+    shown = new.replace("\n", "\\n")
+    assert f"model: {old} → {shown}" in caught.value.message and caught.value.message.count("\n") == 1
+
+
 def test_nothing_is_left_running_when_the_journal_breaks(project: Project) -> None:
     """The disk is full: no more starts, what runs comes to its end, and the run can be resumed as it lies there."""
     from harness.errors import JournalError

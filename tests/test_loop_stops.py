@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from harness.errors import HarnessError
 from harness.loop.run import Said
 from tests.journal_lines import Hands
 from tests.loop_world import Person, Project, Ran, call, finish, reply
@@ -153,6 +154,40 @@ def test_one_call_for_ever(project: Project) -> None:
     assert replies[3] < notes[0] < replies[4]
     assert "repeated: look" in ran.notes()[0] and "never tried: report send" in ran.notes()[0]
     assert "still required: report" in ran.notes()[0]
+
+
+def replies(ran: Ran) -> int:
+    return len(ran.of("model.reply"))
+
+
+def test_strikes_are_lowered_by_a_skill_and_by_the_flag(project: Project) -> None:
+    again = [{**reply(call("look")), "repeat": "forever"}]
+    project.skill(tools="look", budget="strikes=2 turns=20")
+    ran = project.run(again)
+    assert_last(ran, "no-progress", 8)
+    assert replies(ran) == 3 and len(ran.notes()) == 1
+    assert [e["kind"] for e in ran.events if e["kind"] in ("model.reply", "note")][-2:] == ["note", "model.reply"]
+    assert replies(project.run(again, budget="strikes=4")) == 5, "a person's figure takes the place of the skill's"
+    project.skill(tools="look", budget="strikes=1")
+    assert replies(project.run(again)) == 2
+
+
+def test_nothing_raises_them(project: Project) -> None:
+    with pytest.raises(HarnessError, match="no number from 1 to 6: it is only lowered"):
+        project.run([finish()], budget="strikes=7")
+    project.skill(tools="look", budget="strikes=7")
+    with pytest.raises(HarnessError, match=r"bad-budget.*up to 6"):
+        project.run([finish()])
+
+
+def test_strikes_are_the_same_at_every_depth_and_a_worker_may_have_fewer(project: Project) -> None:
+    again = [{**reply(call("look")), "repeat": "forever"}]
+    project.skill(tools="helper other third")
+    for name, most in (("helper", "strikes=6"), ("other", "turns=30"), ("third", "strikes=1")):
+        project.skill(name, tools="look", budget=most)
+    calls = [reply(call(name, "x")) for name in ("helper", "other", "third")]
+    ran = project.run([*calls, finish()], budget="strikes=3 turns=100", helper=again, other=again, third=again)
+    assert [replies(Ran(ran.stop, ran.child(n), [])) for n in range(3)] == [4, 4, 2]
 
 
 def test_two_calls_in_turn_for_ever_stop_one_reply_later(project: Project) -> None:

@@ -171,7 +171,7 @@ def test_a_file_that_cannot_be_read_as_text_is_refused(place: Place) -> None:
     assert "cannot read policy" in place.refused().message
     place.user.rmdir()
     os.mkfifo(place.user, 0o600)
-    assert "no regular file" in place.refused().message
+    assert "it is a pipe, not a file" in place.refused().message
     place.user.unlink()
     place.user.symlink_to(place.user)
     assert "cannot read policy" in place.refused().message
@@ -435,6 +435,7 @@ RULE = "rules:\n  - {tool: t, verdict: ask, where: {--a: {%s}}}\n"
         ("paths: {unprotect: {t: [.harness]}}", 2, "protected from every tool"),
         ("budget: {call: 3}", 2, "near: calls"),
         ("budget: {calls: 0}", 2, "no positive number"),
+        ("budget: {strikes: 7}", 2, "it is only lowered"),
         ("budget: {calls: 1.5}", 2, "no positive number"),
         ("budget: {usd: none}", 2, "for the command line"),
         ("budget: {money: 50}", 2, "no amount with its currency"),

@@ -95,7 +95,7 @@ def _have(names: list[str], one: str, several: str) -> str:
 
 
 _UNITS = {"money_calls": "money call", "external": "external call", "destructive": "destructive call"}
-_UNITS |= {"turns": "turn", "calls": "call", "read": "read", "write": "write", "tokens": "token"}
+_UNITS |= {"turns": "turn", "calls": "call", "read": "read", "write": "write", "tokens": "token", "strikes": "strike"}
 _ORDER = ("turns", "calls", "read", "write", "external", "destructive", "money_calls", "tokens", "usd", "seconds")
 
 

@@ -18,10 +18,10 @@ from harness.loop.run import Run, Stop
 from harness.loop.scene import policy_of
 from harness.loop.settle import pending
 from harness.loop.verify import FORM, REJECTS, judge_answer, misfit
-from harness.policy.budget import exhausted, low_notes
+from harness.policy.budget import exhausted, limit, low_notes
 from harness.tools.arguments import help_text, wants_help
+from harness.tools.notation import MOST_STRIKES
 
-NOTE_AT, STOP_AT = 3, 6
 MAX_FINISHES, MAX_REPLIES = 3, 2
 """How often an answer may be proposed; where a single reply is wanted there is one round to repair it."""
 
@@ -177,9 +177,10 @@ def _refused_in(run: Run, op: Operation) -> set[str]:
 def _stuck(run: Run) -> Stop | None:
     """Too many turns without anything new: say so, then stop."""
     state = run.state
-    if state.strikes >= STOP_AT:
+    most = int(limit(state.budget, "strikes") or MOST_STRIKES)
+    if state.strikes >= most:
         return end(run, "no-progress")
-    if state.strikes >= NOTE_AT:
+    if state.strikes >= max(1, most // 2):
         run.note("strikes", _strategy(run))
     key = exhausted(state.budget, state.spent, run.active_s(), ("turns", "tokens", "usd"))
     if key is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import ROUND_DOWN, Decimal
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from harness.errors import HarnessError, near_text
 from harness.events.state import Spent
 from harness.policy import Bound, Source
-from harness.tools.notation import BUDGET_KEYS, parse_duration, parse_money
+from harness.tools.notation import BUDGET_KEYS, MOST_STRIKES, read_limit
 
 DEFAULTS: Mapping[str, str] = {
     "turns": "40", "calls": "200", "external": "20", "destructive": "5", "money_calls": "5", "usd": "1",
@@ -23,7 +22,10 @@ SHARE = Decimal("0.9")
 WIDENING: tuple[Source, ...] = ("system", "user")
 """Whose file may set a limit above the default; all others only narrow."""
 
-_PLAIN = re.compile(r"[0-9]{1,18}(\.[0-9]{1,9})?")
+_WANTED = {
+    "usd": ("positive amount", "10"), MONEY: ("amount with its currency", "50.00EUR"),
+    "strikes": (f"number from 1 to {MOST_STRIKES}: it is only lowered", "4"),
+}  # fmt: skip
 
 
 def parse_budget(text: str) -> dict[str, str]:
@@ -48,22 +50,11 @@ def checked(key: str, value: str) -> str:
     """The value of a limit in its usual form. Raises HarnessError for what is none."""
     if key == "usd" and value == "none":
         return value
-    if key == MONEY:
-        return _checked_money(value)
-    if key == "seconds" and (seconds := parse_duration(value)) is not None:
-        value = f"{seconds:g}"
-    number = Decimal(value if _PLAIN.fullmatch(value) else 0)
-    if number <= 0 or (key not in ("usd", "seconds") and number != int(number)):
-        kind = "amount" if key == "usd" else "number"
-        raise HarnessError(f"budget {key}={value} is no positive {kind}", f"give {key}=10")
-    return value
-
-
-def _checked_money(value: str) -> str:
-    money = parse_money(value)
-    if money is None or Decimal(money[0]) <= 0:
-        raise HarnessError(f"budget money={value} is no amount with its currency", "give money=50.00EUR")
-    return " ".join(money)
+    limit = read_limit(key, value)
+    if limit is None:
+        wanted, fix = _WANTED.get(key, ("positive number", "10"))
+        raise HarnessError(f"budget {key}={value} is no {wanted}", f"give {key}={fix}")
+    return limit
 
 
 def merged(skill: Mapping[str, str], flag: Mapping[str, str], bounds: Sequence[Bound] = ()) -> dict[str, Any]:
@@ -194,6 +185,9 @@ def share(
     for key in budget:
         if key == MONEY:
             found[key] = _money_share(budget, spent, lent, among)
+            continue
+        if key == "strikes":  # the same number at every depth: nothing of it is used up
+            found[key] = budget[key]
             continue
         bound = limit(budget, key)
         if bound is None:

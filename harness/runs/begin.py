@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 import time
 from collections.abc import Mapping, Sequence
@@ -264,9 +265,18 @@ def changed_pins(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[dict[st
     return found
 
 
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+def _shown(value: str) -> str:
+    """Enough of a digest; of what a person reads, such as a model's string, all of it and on one line."""
+    short = value[:12] if _DIGEST.fullmatch(value) else value.replace("\n", "\\n").replace("\r", "\\r")
+    return short or "absent"
+
+
 def refuse_changes(changes: list[dict[str, str]], run: str) -> None:
     """A run goes on with what it began with, unless a person accepts the difference."""
-    lines = "\n  ".join(f"{c['what']}: {c['from'][:12] or 'absent'} → {c['to'][:12] or 'absent'}" for c in changes)
+    lines = "\n  ".join(f"{c['what']}: {_shown(c['from'])} → {_shown(c['to'])}" for c in changes)
     raise HarnessError(
         f"what this run began with has changed:\n  {lines}", f"put it back, or: harness resume {run} --accept-changes"
     )

@@ -15,12 +15,11 @@ from harness.graph import Graph
 from harness.graph.block import NAME, check_cycles, from_mapping, parse_block, place
 from harness.skills.frontmatter import OUR_KEYS
 from harness.tools import Parameter
-from harness.tools.notation import BUDGET_KEYS, parse_duration, parse_money
+from harness.tools.notation import BUDGET_KEYS, MOST_STRIKES, read_limit
 from harness.tools.parameter import BadTag, Unsupported, read_input
 
 LIMITS = ("requires", "verify", "budget", "inputs")
 _MODEL = re.compile(r"strong|cheap|none|(?:anthropic|openai|ollama|local|exec|scripted):\S.*")
-_USD = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?|\.[0-9]{1,12}")
 
 
 @dataclass(slots=True)
@@ -228,16 +227,11 @@ def _limit(key: str, value: str) -> str:
     if key not in BUDGET_KEYS:
         near = near_text(key, BUDGET_KEYS)
         raise _Unreadable(f"{key or 'an empty key'} is no limit{near}", f"use {', '.join(BUDGET_KEYS)}")
-    if key == "usd" and _USD.fullmatch(value) and float(value) > 0:
-        return value
-    if key == "seconds" and (seconds := parse_duration(value)) is not None and seconds > 0:
-        return f"{seconds:.3f}".rstrip("0").rstrip(".")
-    if key == "money" and (money := parse_money(value)) is not None and float(money[0]) > 0:
-        return " ".join(money)
-    if key not in ("usd", "seconds", "money") and re.fullmatch(r"[0-9]{1,18}", value) and int(value) > 0:
-        return str(int(value))
+    if (limit := read_limit(key, value)) is not None:
+        return limit
     wanted = {"usd": "a positive decimal", "seconds": "seconds or a duration such as 15m",
-              "money": "an amount with its currency, such as 50.00EUR"}  # fmt: skip
+              "money": "an amount with its currency, such as 50.00EUR",
+              "strikes": f"a number up to {MOST_STRIKES}, which is only lowered"}  # fmt: skip
     raise _Unreadable(f"{key}={value} is not {wanted.get(key, 'a positive integer')}")
 
 

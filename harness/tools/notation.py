@@ -11,8 +11,11 @@ from datetime import date, datetime
 MAX_SHOWN = 80
 BUDGET_KEYS = (
     "turns", "calls", "read", "write", "external", "destructive", "money_calls", "tokens", "usd", "seconds", "money",
+    "strikes",
 )  # fmt: skip
 """What a run may be limited in, in a skill and for a person."""
+MOST_STRIKES = 6
+"""So many turns without anything new stop a run; a limit only lowers it."""
 MAX_DEPTH = 32
 """How deep JSON may nest in a call."""
 _DURATION = re.compile(
@@ -31,6 +34,7 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s\x00-\x20\x7f]+")
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s\x00-\x20\x7f/:@?#\[\]\\]+)(?::([0-9]{1,5}))?")
 _EMAIL = re.compile(r"[^\s@\x00-\x20\x7f]+@[^\s@\x00-\x20\x7f]+")
 _AMOUNT = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,4})?")
+_FIGURE = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,12})?|\.[0-9]{1,12}")
 _MONEY = re.compile(rf"({_AMOUNT.pattern}) ?([A-Z]{{3}})")
 
 
@@ -47,6 +51,19 @@ def parse_money(text: str) -> tuple[str, str] | None:
     """Amount and currency of `50.00 EUR` or `50.00EUR`, or None when it is neither."""
     found = _MONEY.fullmatch(text.strip(" "))
     return (found[1], found[2]) if found else None
+
+
+def read_limit(key: str, value: str) -> str | None:
+    """A limit of one of BUDGET_KEYS in its usual form, or None where the text is no limit above zero."""
+    if key == "money":
+        money = parse_money(value)
+        return " ".join(money) if money is not None and float(money[0]) > 0 else None
+    if key == "seconds" and (seconds := parse_duration(value)) is not None:
+        value = f"{seconds:.3f}".rstrip("0").rstrip(".")
+    if key in ("usd", "seconds"):
+        return value if _FIGURE.fullmatch(value) and float(value) > 0 else None
+    number = int(value) if re.fullmatch(r"[0-9]{1,18}", value) else 0
+    return str(number) if number > 0 and (key != "strikes" or number <= MOST_STRIKES) else None
 
 
 def json_depth(text: str) -> int:
