@@ -101,6 +101,20 @@ def test_l1_a_slow_read_whose_intent_was_lost_is_no_damage() -> None:
                 matrix.check(Disk(), matrix.trace, (n, cut), how)
 
 
+def test_l1_a_child_run_of_which_nothing_was_on_the_disk_is_begun_anew(short: Matrix) -> None:
+    """Killed before the child's first sync and gone on with; then the power goes before its first call begins. What
+    its folder holds beside an empty journal never ran: it is no damage that a person must look at."""
+    began = next(n for n, a in enumerate(short.trace) if a[0] == "write" and b'"parent":' in a[2])
+    left, disk = short.check(Disk(), short.trace, (began + 1, None), "orphan")
+    again = short.recover(left).trace
+    [child] = {str(a[1]).partition("/")[0] for a in again if a[0] == "spawn" and "-scout-" in str(a[1])}
+    spawn = next(n for n, a in enumerate(again) if a[0] == "spawn" and child in str(a[1]))
+    folder = next(n for n, a in enumerate(again) if a[:2] == ("mkdir", f"{child}/ops/1"))
+    for n in range(folder + 1, spawn + 1):
+        for how in ("zeros", "half", "lost"):
+            short.check(disk, again, (n, None), how, left.boot)
+
+
 def words_taken(before: Disk, trace: Sequence[Action]) -> list[str]:
     """The kinds of the messages that a run removes from its inbox; the event of each is then on the platter."""
     taken = []

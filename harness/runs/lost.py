@@ -9,7 +9,7 @@ from typing import Any
 from harness.errors import HarnessError, JournalError
 from harness.events.fold import fold
 from harness.events.messages import read_message, waiting_files
-from harness.events.scan import has_attempts, journal_bytes, never_started, reading, scan
+from harness.events.scan import journal_bytes, never_started, reading, scan
 from harness.events.state import State
 from harness.executor import has_acted
 from harness.executor.files import request
@@ -39,7 +39,7 @@ def damage_of(folder: Path, begun: Collection[Path] | None = None) -> str:
     except JournalError as error:
         return error.message
     if not found.started:
-        return never_started(folder).message if has_attempts(folder) else ""
+        return never_started(folder).message if attempts else ""  # else it was not on the disk yet
     lost = [path for path in unaccounted(attempts, fold(found.events)) if has_acted(path, for_sure=True)]
     return f"an attempt began that the journal does not know: {lost[0]}" if lost else ""
 
