@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.cli.word import question_of
 from harness.errors import HarnessError
 from harness.loop.run import Said
-from harness.runs.deliver import waiting
+from harness.runs.deliver import meant, one, waiting
 from tests.journal_lines import Hands
 from tests.loop_world import Person, Project, Ran, call, finish, reply
 
@@ -286,6 +287,13 @@ def test_a_long_question_and_long_options(project: Project) -> None:
     project.person = Person(replies=["tue"])
     ran = project.run([reply({"ask": {"question": "q" * 9000, "options": ["o" * 3000, "p" * 3000]}}), finish()])
     assert (ran.stop.name, project.person.asked) == ("passed", ["q" * 9000])
+
+
+def test_what_a_person_is_shown_from_a_blob_is_byte_for_byte_what_was_said(project: Project) -> None:
+    """Line ends too: an approval is of the words as they are."""
+    text = "one\r\ntwo\r" + "q" * 9000
+    ran = project.run([reply({"ask": text}), finish()])
+    assert question_of(one(meant(ran.folder, None, "answer"))) == text
 
 
 VERIFIER = """case "${HARNESS_REPLY-none}" in

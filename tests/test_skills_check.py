@@ -54,6 +54,28 @@ def test_a_misspelt_prerequisite(project: Path) -> None:
     assert findings[2].message.startswith("check-pods waits for write-report waits for serach-logs")
 
 
+PIPELINE = "#!/usr/bin/env -S harness pipeline\n# @describe Stages\nstages:\n"
+
+
+def make_pipeline(project: Path, name: str, stages: str, folder: str = "bin") -> None:
+    make_tool(project, name, folder=folder).write_text(PIPELINE + stages)
+
+
+def test_the_stages_of_its_pipelines_are_looked_into(project: Path) -> None:
+    wrong = "  a: {run: [check-pods]}\n  b: {run: [serach-logs], needs: [look]}\n  c: {run: [inner]}\n"
+    make_pipeline(project, "line", wrong)
+    make_pipeline(project, "inner", "  x: {run: [mine, '${y.z}']}\n", folder="skills/s/scripts")
+    make_tool(project, "mine", folder="skills/s/scripts")
+    for front in ("metadata:\n  pipeline: line", "allowed-tools: line check-pods"):
+        findings = checked(project, front)
+        assert {(f.code, f.severity) for f in findings} == {("bad-pipeline", "error")}
+        told = " ".join(f.text() for f in findings)
+        for words in ("bin/line:5", "serach-logs", "near: search-logs", "look", "skills/s/scripts/inner:4", "${y.z}"):
+            assert words in told, (words, told)
+    make_pipeline(project, "line", "  a: {run: [check-pods]}\n  b: {run: [mine]}\n")
+    assert not checked(project, "allowed-tools: check-pods\nmetadata:\n  pipeline: line")
+
+
 def test_a_cycle_stops_the_skill(project: Path) -> None:
     block = "    search-logs: check-pods\n    check-pods: write-report\n    write-report: search-logs"
     findings = checked(project, DEPS + block)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -144,7 +144,8 @@ def findings_of(at: Place, tool: Tool) -> list[Finding]:
 def query_findings(at: Place, tool: Tool) -> list[Finding]:
     """What is wrong with the query of a tool, at its line."""
     from harness.cli.place import catalog
-    from harness.runs.kit import file_places, find_tool
+    from harness.runs.kit import file_places
+    from harness.skills.stages import find_tool
     from harness.tools.block import read_block
     from harness.tools.header import read_head
     from harness.tools.wiring import check_query
@@ -157,15 +158,8 @@ def query_findings(at: Place, tool: Tool) -> list[Finding]:
 
 def stage_findings(at: Place, tool: Tool) -> list[Finding]:
     from harness.cli.place import catalog
-    from harness.runs.kit import file_places, find_tool
-    from harness.tools.stages import read_pipeline
-    from harness.tools.wiring import check_pipeline
+    from harness.runs.kit import file_places
+    from harness.skills import stages
 
     found = catalog(at)
-    places = file_places(found, tool.path)
-
-    def resolve(name: str) -> Tool | Literal["worker"] | None:
-        return find_tool(found, places, name) or ("worker" if found.named(name) else None)
-
-    known = [name for folder in places for name in found.tools(folder)]
-    return check_pipeline(read_pipeline(tool), tool, resolve, known)
+    return list(stages.stage_findings(found, [tool], file_places(found, tool.path)))

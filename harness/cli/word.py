@@ -15,7 +15,8 @@ from harness.cli.place import Place, catalog, place, runs_dir
 from harness.cli.words import Pipe, text_of
 from harness.errors import HarnessError
 from harness.events.io import IO
-from harness.loop.run import argv_in
+from harness.events.scan import blob_text
+from harness.events.state import argv_in
 from harness.runs.deliver import Waiting, meant, one, put, speaker, top_of, waiting
 from harness.runs.find import find_run, short_id
 from harness.view.ask import approval_text
@@ -151,14 +152,7 @@ def _answer_at_terminal(said: Globals, at: Place, found: list[Waiting], resume: 
 def question_of(target: Waiting) -> str:
     """What the model asks, or a verifier."""
     text: Any = target.state.question if target.op.verb == "verify" else target.op.arguments.get("question", "")
-    return _kept(target.folder, text)
-
-
-def _kept(folder: Path, value: Any) -> str:
-    """A text as an event of the run holds it, inline or not."""
-    if isinstance(value, dict):
-        return (folder / "blobs" / str(value["blob"])).read_text(errors="replace")
-    return str(value)
+    return blob_text(target.folder, text)
 
 
 def _terminal(at: Place, mode: Mode) -> Any:
@@ -170,7 +164,7 @@ def _terminal(at: Place, mode: Mode) -> Any:
 
 def _request(at: Place, target: Waiting) -> dict[str, Any]:
     """What the prompt shows of a call: as it was decided, with the file that would run."""
-    op, text = target.op, partial(_kept, target.folder)
+    op, text = target.op, partial(blob_text, target.folder)
     return {
         "run": target.folder.name, "op": op.n, "skill": target.state.start.get("skill", ""), "tool": op.tool,
         "effect": op.effect, "path": _path(at, target), "argv": list(argv_in(op, text)), "cwd": str(at.project),
@@ -181,7 +175,8 @@ def _request(at: Place, target: Waiting) -> dict[str, Any]:
 
 def _path(at: Place, target: Waiting) -> str:
     """The file of the tool as the run means its name; the name itself where there is none any more."""
-    from harness.runs.kit import find_tool, run_places
+    from harness.runs.kit import run_places
+    from harness.skills.stages import find_tool
 
     tool = find_tool(found := catalog(at), run_places(found, target.state.start), target.op.tool)
     return str(tool.path) if tool is not None else target.op.tool

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.events.scan import blob_text
-from harness.events.state import Operation, State
-from harness.loop.run import Run, argv_in
+from harness.events.state import Operation, State, argv_in
+from harness.loop.run import Run
 from harness.policy.grounding import MAX_TEXT, Known, Near, Source, joined, occurs
 from harness.prompt.texts import GUIDES
 from harness.tools.regular import read_regular

@@ -19,7 +19,7 @@ from harness.events.hiding import hidden, masked_text
 from harness.events.io import IO
 from harness.events.line import to_json
 from harness.events.log import INLINE_LARGE, Log
-from harness.events.state import Operation, Receipt, Slot, State
+from harness.events.state import Operation, Receipt, Slot, State, argv_in
 from harness.executor import Cancel
 from harness.graph.fresh import Ground, Values
 from harness.loop.guard import Guard
@@ -289,8 +289,3 @@ class Run:
     def text(self, value: object) -> str:
         """A text as an event holds it, inline or not."""
         return value if isinstance(value, str) else self.log.read_blob(value).decode("utf-8", "replace")
-
-
-def argv_in(op: Operation, text: Callable[[Any], str]) -> tuple[str, ...]:
-    """The argv of an operation whose run's blobs `text` reads."""
-    return tuple(text(op.argv_at).split("\0")) if op.argv_at is not None else op.argv or ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from harness.errors import HarnessError
 from harness.loop.toolset import Toolset
 from harness.skills import Resolved, Skill
 from harness.skills.discovery import Catalog, package_folder
+from harness.skills.stages import find_tool
 from harness.skills.worker import as_tool
 from harness.tools import Tool
 from harness.tools.discovery import digest
@@ -88,11 +89,6 @@ def queries_of(catalog: Catalog, places: Sequence[Path], tools: Mapping[str, Too
     """The tools that these ask when it is not known whether a call of theirs had its effect."""
     names = dict.fromkeys(tool.query[0] for tool in tools.values() if tool.query and tool.query[0] not in tools)
     return {name: found for name in names if (found := find_tool(catalog, places, name)) is not None}
-
-
-def find_tool(catalog: Catalog, places: Iterable[Path], name: str) -> Tool | None:
-    """The first tool of that name in these folders."""
-    return next((t for place in places if (t := catalog.tools(place, place.name == "scripts").get(name))), None)
 
 
 def tool_pins(tools: Mapping[str, Tool]) -> dict[str, str]:

@@ -13,10 +13,11 @@ from harness.models.agent import FLAG, NAME
 from harness.models.choice import choose
 from harness.models.resolve import open_model
 from harness.runs.flags import Options
-from harness.runs.kit import find_tool, skill_places
+from harness.runs.kit import skill_places
 from harness.skills import Resolved, Skill
 from harness.skills.check import resolve
 from harness.skills.discovery import Catalog
+from harness.skills.stages import find_tool
 from harness.tools import Tool, Value
 from harness.tools.arguments import canonical, parse
 

@@ -14,13 +14,14 @@ from harness.policy.settings import PROJECT_FILE as POLICY
 from harness.policy.trust import Book, Standing, standing
 from harness.policy.vouching import SETTINGS, Fact, Scope, Trust, said_in
 from harness.prompt.texts import GUIDES
-from harness.runs.kit import asks_model, file_places, find_tool, queries_of, skill_places
+from harness.runs.kit import asks_model, file_places, queries_of, skill_places
 from harness.runs.peek import peek
 from harness.skills import Resolved, Skill
 from harness.skills.check import resolve
 from harness.skills.discovery import Catalog
 from harness.skills.names import find
 from harness.skills.reading import is_skill_file
+from harness.skills.stages import find_tool
 from harness.tools import Tool
 from harness.tools.header import read_tool
 from harness.tools.stages import read_pipeline

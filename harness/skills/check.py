@@ -15,6 +15,7 @@ from harness.skills.discovery import Catalog
 from harness.skills.export import stale_exports
 from harness.skills.portable import not_portable
 from harness.skills.reading import shown
+from harness.skills.stages import stage_findings
 from harness.tools import Tool
 from harness.tools.wiring import check_query
 
@@ -28,7 +29,10 @@ def check_skill(catalog: Catalog, skill: Skill, strict: bool = False) -> list[Fi
     """Every finding about one skill, by file, line and code; `strict` adds what other clients would not read."""
     findings = list(skill.findings)
     if not skill.refused:
-        findings += [*resolve(catalog, skill).findings, *stale_exports(catalog.project, skill)]
+        check = _Check(catalog, skill)
+        resolved = check.run()
+        findings += [*resolved.findings, *stale_exports(catalog.project, skill)]
+        findings += stage_findings(catalog, resolved.tools.values(), check.places())
         findings += not_portable(skill) if strict else []
     return sorted(set(findings), key=ordered)
 
