@@ -156,6 +156,8 @@ class Project:
         self.parallel = 16
         self.wishes = Wishes()
         self.trust = Trust(own=(str(path),))
+        self.words: Path | None = None
+        """Where it is kept what a person said; None where nobody looks."""
         self.facts: dict[str, Any] = {}
         """Of the world in which its runs begin, by name."""
         (path / ".harness").mkdir(parents=True, exist_ok=True)
@@ -192,6 +194,7 @@ class Project:
     def world(self) -> World:
         world = World(self.io, self.clock, self.cancel, self.person, runs_dir=self.path / ".harness" / "runs")
         world.child_receipts, world.parallel, world.trust = read_state, self.parallel, self.trust
+        world.words = self.words
         world.runs_dir.mkdir(parents=True, exist_ok=True)
         for name, value in self.facts.items():
             setattr(world, name, value)
@@ -241,7 +244,7 @@ class Project:
         """`harness approve`, `deny` and `answer`."""
         target = one(meant(folder, n, {"answer": "answer", "settle": "outcome"}.get(kind, "approval")))
         digest = {"digest": target.op.digest} if kind == "approve" else {}
-        put(target, IO(), {"kind": kind, **digest, **more})
+        put(target, IO(), {"kind": kind, **digest, **more}, words=self.words)
 
 
 def rewrite(ran: Ran, old: str, new: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -11,14 +10,13 @@ import typer
 from harness.cli.masking import hide_of
 from harness.cli.options import Globals, globals_of, manual
 from harness.cli.output import print_json
-from harness.cli.place import Place, catalog, place, runs_dir
+from harness.cli.place import Place, catalog, logs, place, runs_dir
 from harness.cli.word import RunName
 from harness.errors import HarnessError
 from harness.events.clock import Clock
 from harness.events.io import IO
 from harness.executor import Cancel
 from harness.loop.run import World
-from harness.policy.files import state_folder
 from harness.runs.amend import receipt_given, slots_named
 from harness.runs.deliver import send
 from harness.runs.find import find_run, short_id
@@ -45,7 +43,7 @@ def fork(
         raise HarnessError(f"{name}: {seq or 'nothing'} is no event number", "write RUN@SEQ, as in k3v9@41")
     source = read_source(find_run(runs_dir(at), text if mark else name))
     seq_at = point(source, int(seq) if mark else None)
-    world = World(IO(), Clock(), Cancel(), runs_dir=runs_dir(at), seals=state_folder(os.environ) / "logs")
+    world = World(IO(), Clock(), Cancel(), runs_dir=runs_dir(at), seals=logs())
     made = fork_run(world, source, seq_at)
     if said.json:
         print_json({"run": made.name, "fork": {"run": source.folder.name, "seq": seq_at}})
@@ -91,7 +89,7 @@ def amend(
     folder = find_run(runs_dir(at), name, allow_last=False)
     message, told = _stale(folder, stale) if stale is not None else _receipt(at, folder, receipt or "")
     _refuse_closed_child(folder)
-    send(folder, IO(), {"kind": "amend", "why": why, **message}, hide_of(at))
+    send(folder, IO(), {"kind": "amend", "why": why, **message}, hide_of(at), logs())
     return _say(said, folder, told)
 
 

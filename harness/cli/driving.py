@@ -18,7 +18,7 @@ from harness.cli.guarding import confinement_notices, make_guard
 from harness.cli.options import Globals
 from harness.cli.outcome import check_out, finish, unfinished, write_out
 from harness.cli.output import flags
-from harness.cli.place import Place, find_tool, runs_dir
+from harness.cli.place import Place, find_tool, logs, runs_dir
 from harness.cli.trusting import keep_lent
 from harness.cli.words import Words
 from harness.errors import HarnessError
@@ -31,7 +31,6 @@ from harness.loop.run import Stop, World
 from harness.models import ModelRef
 from harness.models.choice import said_of, wishes_of
 from harness.models.prices import old_prices
-from harness.policy.files import state_folder
 from harness.runs.find import short_id
 from harness.runs.flags import Options
 from harness.runs.opened import Session
@@ -74,7 +73,7 @@ class Driver:
         world.context = int(self.at.config.value("models.context"))
         world.guard, world.trust = make_guard(self.at, self.sandbox), self.at.trust
         self.said.hide = world.guard.masker.text
-        world.seals = state_folder(os.environ) / "logs"
+        world.seals = world.words = logs()
         world.tools_path = tuple(str(p) for p in self.at.config.value("tools.path"))
         return world
 

@@ -182,6 +182,11 @@ def runs_dir(at: Place) -> Path:
     return at.project / Path(at.config.value("runs.dir")).expanduser()
 
 
+def logs() -> Path:
+    """Where the digests of journals and of a person's words are kept, out of reach of every tool."""
+    return state_folder(os.environ) / "logs"
+
+
 def shown(at: Place, path: Path) -> str:
     """A path as a person knows it: below the project, below `~`, or as it is."""
     if path.is_relative_to(at.project):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -10,14 +9,13 @@ import typer
 
 from harness.cli.options import Globals, globals_of, manual
 from harness.cli.output import confirmed, print_json, say
-from harness.cli.place import place, runs_dir
+from harness.cli.place import logs, place, runs_dir
 from harness.cli.runs import check_status
 from harness.cli.word import RunName
 from harness.cli.words import since_seconds
 from harness.errors import BusyError, HarnessError, near_text
 from harness.events.clock import Clock
 from harness.events.io import IO
-from harness.policy.files import state_folder
 from harness.runs import prune as pruning
 from harness.runs import redact as redacting
 from harness.runs.cut import Wish
@@ -111,7 +109,7 @@ def _removed(gone: list[Listed], every: list[Listed], force: bool, folder: Path)
     failed = {}
     for run in gone:
         try:
-            pruning.remove(run, IO(), state_folder(os.environ) / "logs", force)
+            pruning.remove(run, IO(), logs(), force)
         except OSError as error:
             failed[run.name] = f"{(error.strerror or str(error)).lower()}; what is left goes next time"
         except BusyError as error:
@@ -162,7 +160,7 @@ def redact(
         raise HarnessError("the reason is missing", "give it: --why TEXT")
     at = place(said)
     folder, wish = find_run(runs_dir(at), name, allow_last=False), Wish(blob, seq, text)
-    by, seals = f"user:{me()}", state_folder(os.environ) / "logs"
+    by, seals = f"user:{me()}", logs()
     taken = redacting.redact(folder, wish, str(why), by, IO(), Clock(), seals, dry)
     if not dry and not erase(runs_dir(at), [folder.name]):
         raise HarnessError("the index cannot be written", f"delete {runs_dir(at) / '.index.sqlite'}", code=3)

@@ -11,7 +11,7 @@ import typer
 from harness.cli.masking import hide_of
 from harness.cli.options import Globals, globals_of, manual
 from harness.cli.output import flags
-from harness.cli.place import Place, place, runs_dir
+from harness.cli.place import Place, logs, place, runs_dir
 from harness.cli.word import Resume, RunName, refuse_for_agent, said_words
 from harness.errors import HarnessError, JournalError, near_text
 from harness.events.io import IO
@@ -56,7 +56,7 @@ def settle(
         return _for_a_fork(said, at, folder, words, message, error)
     if not current(flags(said)).can_ask:
         refuse_for_agent(target.folder)
-    put(target, IO(), message, hide_of(at))
+    put(target, IO(), message, hide_of(at), logs())
     return said_words(said, at, [(target, f"settled as {word}:")], resume)
 
 
@@ -84,7 +84,7 @@ def _for_a_fork(
     if len(words) < 2 or not number.isdecimal() or int(number) not in numbers:
         known = " ".join(map(str, numbers)) or "none"
         raise HarnessError(damage, f"name an operation that began: {known}")
-    send(folder, IO(), {**message, "op": int(number)}, hide_of(at))
+    send(folder, IO(), {**message, "op": int(number)}, hide_of(at), logs())
     if not said.quiet:
         print(f"settled as {message['word']}: #{number}; go on: harness fork {line[-1].name}", file=sys.stderr)
     return 0

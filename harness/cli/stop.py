@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,7 @@ import typer
 
 from harness.cli.options import Globals, globals_of, manual
 from harness.cli.output import print_json, say
-from harness.cli.place import Place, place, runs_dir
+from harness.cli.place import Place, logs, place, runs_dir
 from harness.errors import HarnessError
 from harness.events.io import IO
 from harness.runs.deliver import top_of
@@ -58,11 +57,10 @@ def _end(at: Place, folder: Path, now: bool) -> None:
     from harness.events.clock import Clock
     from harness.executor import Cancel
     from harness.loop.run import World
-    from harness.policy.files import state_folder
     from harness.runs.index import update
     from harness.runs.stopping import end_here
 
-    world = World(IO(), Clock(), Cancel(), runs_dir=runs_dir(at), seals=state_folder(os.environ) / "logs")
+    world = World(IO(), Clock(), Cancel(), runs_dir=runs_dir(at), seals=logs())
     world.allow_fs = tuple(at.config.value("runs.allow_fs"))
     end_here(world, at.project, folder, now)
     update(runs_dir(at), [folder.name])

@@ -10,7 +10,7 @@ from pathlib import Path
 from harness.cli.options import Globals
 from harness.cli.outcome import unfinished
 from harness.cli.output import flags
-from harness.cli.place import Place, runs_dir, scope, settled
+from harness.cli.place import Place, logs, runs_dir, scope, settled
 from harness.errors import HarnessError
 from harness.events.io import IO
 from harness.events.seal import is_known
@@ -58,7 +58,7 @@ def is_foreign(at: Place, folder: Path, book: Book) -> bool:
     Where its folder lies says nothing: a repository may ship a link in place of its folder of runs.
     """
     entry = book.of(at.project)
-    return not (entry is not None and entry.own) and not is_known(state() / "logs", folder.name)
+    return not (entry is not None and entry.own) and not is_known(logs(), folder.name)
 
 
 def looked_at(at: Place, uses: Uses, run: str = "") -> Trust:

@@ -11,7 +11,7 @@ import typer
 from harness.cli.masking import hide_of, masker_of
 from harness.cli.options import Globals, globals_of, manual
 from harness.cli.output import flags, print_json, say
-from harness.cli.place import Place, catalog, place, runs_dir
+from harness.cli.place import Place, catalog, logs, place, runs_dir
 from harness.cli.words import Pipe, text_of
 from harness.errors import HarnessError
 from harness.events.io import IO
@@ -46,7 +46,7 @@ def approve(
     if len(digest) < MIN_DIGEST or not str(target.op.digest).startswith(digest):
         what = f"operation {target.op.n} has the digest {target.op.digest}"
         raise HarnessError(what, f"look again: harness show {target.folder.name}", code=5)
-    put(target, IO(), {"kind": "approve", "digest": target.op.digest, "why": why or ""}, hide_of(at))
+    put(target, IO(), {"kind": "approve", "digest": target.op.digest, "why": why or ""}, hide_of(at), logs())
     return said_words(said, at, [(target, "approved")], resume)
 
 
@@ -55,7 +55,7 @@ def deny(ctx: typer.Context, name: RunName, op: Op = None, why: Why = None, resu
     """Say no to a call that waits."""
     said, at, found = _found(ctx, name, op, resume)
     target = one(found)
-    put(target, IO(), {"kind": "deny", "why": why or ""}, hide_of(at))
+    put(target, IO(), {"kind": "deny", "why": why or ""}, hide_of(at), logs())
     return said_words(said, at, [(target, "denied")], resume)
 
 
@@ -84,7 +84,7 @@ def answer(
     if not words.text.strip():
         raise HarnessError("the answer is empty", f"harness answer {name} {target.op.n} TEXT", code=10)
     by = {} if words.source == "user" else {"by": words.source}
-    put(target, IO(), {"kind": "answer", "text": words.text, **by}, hide_of(at))
+    put(target, IO(), {"kind": "answer", "text": words.text, **by}, hide_of(at), logs())
     return said_words(said, at, [(target, "answered")], resume)
 
 
@@ -116,9 +116,9 @@ def _at_terminal(said: Globals, at: Place, found: list[Waiting], resume: bool) -
         request = _request(at, target) | {"n": number, "of": len(found)}
         reply = terminal.approve(request, lambda: False)
         if reply.verdict == "allow":
-            put(target, IO(), {"kind": "approve", "digest": target.op.digest, "why": ""}, hide_of(at))
+            put(target, IO(), {"kind": "approve", "digest": target.op.digest, "why": ""}, hide_of(at), logs())
         elif reply.verdict == "deny":
-            put(target, IO(), {"kind": "deny", "why": reply.why or ""}, hide_of(at))
+            put(target, IO(), {"kind": "deny", "why": reply.why or ""}, hide_of(at), logs())
         else:
             break
         words.append((target, "approved" if reply.verdict == "allow" else "denied"))
@@ -142,7 +142,7 @@ def _answer_at_terminal(said: Globals, at: Place, found: list[Waiting], resume: 
         reply = terminal.question(question_of(target), options, lambda: False)
         if reply is None:
             break
-        put(target, IO(), {"kind": "answer", "text": reply}, hide_of(at))
+        put(target, IO(), {"kind": "answer", "text": reply}, hide_of(at), logs())
         words.append((target, "answered"))
     if not words:
         raise nobody

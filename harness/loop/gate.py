@@ -27,6 +27,7 @@ from harness.policy.compose import MAX_CALLS, compose, too_large
 from harness.policy.decide import decide
 from harness.policy.decide import over_budget as over_limit
 from harness.policy.request import Decision, Request
+from harness.secrets import passed
 from harness.tools import Tool, can_answer
 
 DIGEST_SHOWN = 16
@@ -194,12 +195,18 @@ def call_digest(run: Run, n: int, request: Request) -> str:
     parts = {
         "run": run.name, "op": n, "tool": str(tool.path) if tool else request.tool,
         "file": run.tool_digest(tool) if tool else "", "argv": list(request.argv), "cwd": str(run.project),
-        "effect": request.effect, "level": request.level, "env": list(request.env),
+        "effect": request.effect, "level": request.level, "env": list(request.env), "values": _values(run, tool),
         "secrets": sorted({*request.secrets, *request.ungranted}),
         "hosts": list(request.hosts), "paths": [[path.real, path.mode] for path in request.paths],
         "policy": run.world.guard.policy_digest() if run.world.guard is not None else "",
     }  # fmt: skip
     return hashlib.sha256(to_json(parts).encode()).hexdigest()
+
+
+def _values(run: Run, tool: Tool | None) -> dict[str, str]:
+    """What the plain variables hold that the person passes to the tool: they may say where it acts."""
+    guard = run.world.guard
+    return dict(passed(tool, guard.settings, guard.environ).variables) if guard is not None and tool else {}
 
 
 def record(

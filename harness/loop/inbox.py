@@ -12,6 +12,7 @@ from typing import Any
 from harness.events.attempts import is_unknown
 from harness.events.messages import about, read_message, waiting_files
 from harness.events.state import Operation
+from harness.events.witness import is_borne
 from harness.loop import cover
 from harness.loop.amend import amend
 from harness.loop.gate import DIGEST_SHOWN, person_decides
@@ -80,13 +81,21 @@ def has_word(folder: Path) -> bool:
 def take(run: Run) -> int:
     """Turn every message into its event, on the disk before it is acknowledged; returns how many there were."""
     said = {path: read_message(path) for path in waiting_files(run.folder)}
-    last = {about(message): path for path, message in said.items()}
+    theirs = {path for path, message in said.items() if _is_theirs(run, path, message)}
+    last = {about(message): path for path, message in said.items() if path in theirs}
     for path, message in said.items():
-        if path.stem not in run.state.inbox:
+        if path not in theirs:
+            run.note("warning", f"the inbox message {path.name} is no person's word and was dropped.")
+        elif path.stem not in run.state.inbox:
             _take_one(run, path, message, is_last=last[about(message)] == path)
         with run.log.guarded("a message cannot be removed from the inbox"):
             run.world.io.unlink(path)
     return len(said)
+
+
+def _is_theirs(run: Run, path: Path, message: dict[str, Any] | None) -> bool:
+    """Whether a message may speak for a person. A wish to stop may be anybody's: it was heeded when it was seen."""
+    return message is None or message["kind"] == "cancel" or is_borne(run.world.words, path)
 
 
 def _take_one(run: Run, path: Path, message: dict[str, Any] | None, *, is_last: bool) -> None:

@@ -92,11 +92,12 @@ class World:
     """What a run acts through, shared by a run and its children.
 
     `ask` is None where nobody can be asked, `guard` where nothing is confined, `seals` (the folder of the journals'
-    digests) where none are kept. `cancelled` hears the level of a stop that came from another process, `heard` the
-    lines that a program which is the model writes on stderr. `allow_fs` are types of FUSE file systems that the person
-    lets runs live on; `early` lets what waits for a time go on before it. `context` is how many tokens a request may
-    grow to. `trust` says which files a person lets act; only a trusted project's own words reach a model.
-    `page_verdict` says whether what a page claims still holds: fresh or stale, nothing for what is no page.
+    digests) where none are kept, `words` (of the digests of a person's words) where nobody asks whose they are.
+    `cancelled` hears the level of a stop that came from another process, `heard` the lines that a program which is the
+    model writes on stderr. `allow_fs` are types of FUSE file systems that the person lets runs live on; `early` lets
+    what waits for a time go on before it. `context` is how many tokens a request may grow to. `trust` says which files
+    a person lets act; only a trusted project's own words reach a model. `page_verdict` says whether what a page claims
+    still holds: fresh or stale, nothing for what is no page.
     """
 
     io: IO
@@ -116,6 +117,7 @@ class World:
     passed: Mapping[str, str] = field(default_factory=dict)
     guard: Guard | None = None
     seals: Path | None = None
+    words: Path | None = None
     runs_dir: Path = field(default=Path(".harness/runs"))
     allow_fs: tuple[str, ...] = ()
     early: bool = False

@@ -16,6 +16,7 @@ from harness.events.io import IO
 from harness.events.log import follow
 from harness.events.messages import about, read_message, waiting_files
 from harness.events.state import Operation, State
+from harness.events.witness import bear
 from harness.runs.owning import redacted
 from harness.runs.peek import peek, read_state
 from harness.runs.pins import pinned
@@ -104,17 +105,26 @@ def one(found: list[Waiting], digest: str = "") -> Waiting:
     raise HarnessError(what, f"name one of them with its own run: {named}")
 
 
-def put(target: Waiting, io: IO, message: dict[str, Any], hide: Hide = as_they_are) -> None:
+def put(
+    target: Waiting, io: IO, message: dict[str, Any], hide: Hide = as_they_are, words: Path | None = None
+) -> None:  # fmt: skip
     """Write a message into the inbox of the run that waits; its owner, or the next one, acts on it."""
-    send(target.folder, io, {**message, "op": target.op.n}, hide)
+    send(target.folder, io, {**message, "op": target.op.n}, hide, words)
 
 
-def send(folder: Path, io: IO, message: dict[str, Any], hide: Hide = as_they_are) -> Path:
-    """Write a message into a run's inbox, its secrets masked; returns its file. Raises JournalError."""
-    body = {"by": f"user:{me()}", **{key: masked(value, hide, set()) for key, value in message.items()}}
-    path = folder / "inbox" / f"{message['kind']}-{secrets.token_hex(8)}.json"
+def send(
+    folder: Path, io: IO, message: dict[str, Any], hide: Hide = as_they_are, words: Path | None = None
+) -> Path:  # fmt: skip
+    """Write a message into a run's inbox, its secrets masked; returns its file. Raises JournalError.
+
+    `words` is where it is kept that a person said it; without it an owner that looks there drops the message.
+    """
+    said = {"by": f"user:{me()}", **{key: masked(value, hide, set()) for key, value in message.items()}}
+    path, body = folder / "inbox" / f"{message['kind']}-{secrets.token_hex(8)}.json", json.dumps(said).encode()
     try:
-        io.put(path, json.dumps(body).encode())
+        if words is not None:
+            bear(words, path, body, io)
+        io.put(path, body)
     except OSError as error:
         what = f"the inbox cannot be written: {(error.strerror or str(error)).lower()}"
         raise JournalError(what, "free the cause, then say it again", str(path.parent)) from error

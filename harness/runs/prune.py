@@ -13,6 +13,7 @@ from harness.events import lock
 from harness.events.attempts import is_unknown
 from harness.events.io import IO
 from harness.events.seal import seal_path
+from harness.events.witness import path_of
 from harness.runs.find import short_id
 from harness.runs.list import Listed, is_owned, read
 from harness.runs.peek import read_state
@@ -142,8 +143,9 @@ def remove(run: Listed, io: IO, seals: Path, force: bool) -> None:
         trash = run.folder.with_name(TRASH + run.name)
         io.rename(run.folder, trash)
         io.sync_dir(run.folder.parent)
-        with suppress(FileNotFoundError):
-            io.unlink(seal_path(seals, run.name))
+        for path in (seal_path(seals, run.name), path_of(seals, run.name)):
+            with suppress(FileNotFoundError):
+                io.unlink(path)
         empty(trash, io)
     finally:
         os.close(fd)
