@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import cast, get_args
 
 from harness.documents import Node
-from harness.errors import near_text
 from harness.policy import Require
 from harness.policy.hosts import normal_place
 from harness.policy.layer import From, Hosts, SecretRule
@@ -34,11 +33,7 @@ def size_of(text: str) -> int | None:
 
 
 def read_require(reader: Reader, node: Node, name: str) -> str:
-    words = get_args(Require)
-    if node.value not in words:
-        near = near_text(node.value, words) if isinstance(node.value, str) else ""
-        raise reader.error(f"{name} is no level{near}", f"write one of {', '.join(words)}", node.line)
-    return str(node.value)
+    return reader.word(node, name, get_args(Require))
 
 
 def read_limits(reader: Reader, node: Node, name: str) -> dict[str, int]:

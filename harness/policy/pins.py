@@ -8,9 +8,11 @@ import stat
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
 from harness.errors import HarnessError
 from harness.events.io import IO
+from harness.skills.reading import entries
 
 MOST_FILES = 10_000
 COPIED = 256 * 1024
@@ -24,7 +26,7 @@ def skill_files(folder: Path) -> Iterator[Path]:
     """Every file and link below a skill's folder. Raises HarnessError where there are too many, or one is unseen."""
     count, todo = 0, [folder]
     while todo:
-        for entry in _entries(todo.pop()):
+        for entry in entries(str(todo.pop()), _refuse):
             if entry.is_dir(follow_symlinks=False):
                 todo += [Path(entry.path)] if entry.name not in SKIPPED else []
                 continue
@@ -33,14 +35,6 @@ def skill_files(folder: Path) -> Iterator[Path]:
                 fix = "make it smaller; your own work needs no look at it: harness trust --own"
                 raise HarnessError(f"the skill holds more than {MOST_FILES} files", fix, str(folder))
             yield Path(entry.path)
-
-
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as found:
-            return sorted(found, key=lambda entry: entry.name)
-    except OSError as error:
-        raise _unseen(folder, error) from error
 
 
 def pin(path: Path) -> str:
@@ -56,7 +50,7 @@ def pin(path: Path) -> str:
         if stat.S_ISREG(at.st_mode):
             _add_bytes(path, digest)
     except OSError as error:
-        raise _unseen(path, error) from error
+        _refuse(str(path), (error.strerror or str(error)).lower(), error)
     return f"{kind}{_kind(at.st_mode)} {digest.hexdigest()}"
 
 
@@ -72,9 +66,8 @@ def _add_bytes(path: Path, digest: hashlib._Hash) -> None:
             digest.update(chunk)
 
 
-def _unseen(path: Path, error: OSError) -> HarnessError:
-    reason = (error.strerror or str(error)).lower()
-    return HarnessError(f"what must be trusted cannot be read: {reason}", "make it readable", str(path))
+def _refuse(path: str, reason: str, cause: OSError | None = None) -> NoReturn:
+    raise HarnessError(f"what must be trusted cannot be read: {reason}", "make it readable", path) from cause
 
 
 def keep_copies(folder: Path, io: IO, files: Mapping[Path, str]) -> None:
