@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.events.breaker import MOST, count_end
 from harness.events.fold import fold
 from harness.events.line import KINDS, at_text
-from harness.events.state import State
+from harness.events.state import Operation, State
 from tests.journal_lines import START
 from tests.view_events import Journal, ask, call, finish, triage
 
@@ -181,3 +182,44 @@ def test_time_is_counted_in_whole_milliseconds_from_the_stamps() -> None:
         log.events[-1]["at"] = at_text(START + number / 1000)
     log.events[0]["at"] = at_text(START)
     assert fold(log.events).spent.active_ms == 1000
+
+
+def judged(*missing: int) -> list[int]:
+    """The strikes after each of some proposed answers, of which so many checks failed."""
+    log, found = Journal(), list[int]()
+    log.start()
+    for n, count in enumerate(missing, 1):
+        log.reply(n, [finish(n)], n)
+        checks = [{"name": f"c{at}", "op": 0, "exit": int(at < count)} for at in range(3)]
+        log.add("verify", n, answer="a", ok=False, checks=checks, missing=[], try_=n)
+        found.append(fold(log.events).strikes)
+    return found
+
+
+def test_fewer_failing_checks_are_progress_and_as_many_are_a_strike() -> None:
+    assert judged(3, 2, 2, 3, 2) == [1, 0, 1, 2, 0]
+
+
+def test_a_persons_words_set_the_strikes_to_nothing() -> None:
+    log = Journal()
+    log.start()
+    for n in range(1, 4):
+        log.reply(n, [call(n, "look")], n)
+        log.add("decide", n, n, verdict="deny", argv=[], code="DENIED", rules=["r"], effect="read", repeat="pure")
+    assert fold(log.events).strikes == 3
+    log.add("user.say", 4, text="look at the other pod", by="user")
+    assert fold(log.events).strikes == 0
+
+
+def test_a_breaker_rests_twice_as_long_each_time_and_five_minutes_at_most() -> None:
+    state = State()
+    op = Operation(1, "run", tool="down")
+    rests = []
+    for _ in range(6):
+        for _ in range(MOST):
+            count_end(state, op, "RETRYABLE")
+        rests.append(state.breakers["down"].until - state.at)
+        state.at = state.breakers["down"].until
+    assert rests == [30, 60, 120, 240, 300, 300]
+    count_end(state, op, "OK")
+    assert not state.breakers

@@ -15,8 +15,11 @@ from pathlib import Path
 import pytest
 
 from harness.events.log import follow
+from harness.runs import session as sessions
+from harness.runs.flags import Options
 from tests.command import ROOT, clean_env, home_of
 from tests.loop_world import Project, Ran, after_end_of, call, finish, reply
+from tests.skill_files import catalog_of
 
 
 @pytest.fixture
@@ -328,3 +331,24 @@ def test_nothing_is_left_running_when_the_journal_breaks(project: Project) -> No
     project.cancel.level = 0
     more = project.resume(only_run(project))
     assert (more.stop.name, more.answer) == ("passed", "so")
+
+
+def test_another_commit_is_said_and_recorded_and_the_run_goes_on(project: Project) -> None:
+    def git(*words: str) -> str:
+        who = ("-c", "user.name=t", "-c", "user.email=t@x.io", "-c", "commit.gpgsign=false")
+        return subprocess.check_output(["git", *who, *words], cwd=project.path, text=True)
+
+    git("init", "-q")
+    git("commit", "-q", "--allow-empty", "-m", "one")
+    project.skill()
+    ran = project.run([reply({"ask": "which?"}), finish()])
+    git("commit", "-q", "--allow-empty", "-m", "two")
+    project.say(ran.folder, "answer", text="this")
+    session = sessions.resume(project.world(), catalog_of(project.path), ran.folder, None, Options(None, ""))
+    try:
+        head = git("rev-parse", "HEAD").strip()
+        assert [warning for warning in session.warnings if f"now at {head[:12]}" in warning]
+        assert (session.run.state.git or {})["head"] == head
+        assert session.go().name == "passed"
+    finally:
+        session.close()

@@ -73,7 +73,7 @@ def _user_say(state: State, data: dict[str, Any], _: int) -> None:
     hear(state, data)
     answered = data.get("answers")
     if answered is None:
-        state.status, state.end, state.verdict = "open", None, None
+        state.status, state.end, state.verdict, state.missing = "open", None, None, 0
         state.finishes = 0
     elif answered in state.open_ops and state.open_ops[answered].verb == "ask":
         op = state.open_ops[answered]
@@ -241,7 +241,7 @@ def _verify(state: State, data: dict[str, Any], _: int) -> None:
     if state.question is not None:
         state.verdict = data
         return
-    if state.verdict is not None and missing < state.missing:
+    if missing < state.missing:
         state.progress = True
     state.verdict, state.missing = data, missing
     state.finishes += 1
