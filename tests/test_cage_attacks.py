@@ -14,6 +14,7 @@ import pytest
 
 from harness.errors import JournalError
 from harness.events.log import follow
+from harness.runs.facts import git_state
 from tests.acts import NETWORK, TRY
 from tests.cage_world import HERE, NO_BWRAP, Caged, last, level, make, needs_full, needs_landlock, printed
 from tests.loop_world import call, finish, reply
@@ -137,6 +138,26 @@ def test_A20_own_calls_of_git_run_no_hook_and_no_monitor(project: Caged) -> None
     project.tool("look")
     ran = project.one("look")
     assert ran.stop.name == "passed" and not (project.home / "PWNED").exists()
+
+
+@pytest.mark.parametrize("name", ["evil", "a=b", "x.y"])
+@pytest.mark.parametrize("part", ["clean", "process"])
+def test_A20_own_calls_of_git_run_no_filter_of_the_repositorys(tmp_path: Path, name: str, part: str) -> None:
+    """A status compares changed files with what was committed, and passes them through what `.gitattributes` names."""
+    def git(*words: str) -> None:
+        subprocess.run(["git", "-c", "user.name=x", "-c", "user.email=x@x.io", *words], cwd=tmp_path, check=True)
+
+    git("init", "-q")
+    (tmp_path / "a.txt").write_text("text\n")
+    (tmp_path / ".gitattributes").write_text(f"*.txt filter={name}\n")
+    git("add", ".")
+    git("commit", "-qm", "x")
+    git("config", f"filter.{name}.{part}", f"touch {tmp_path}/PWNED; cat")
+    os.utime(tmp_path / "a.txt", (1, 1))
+    assert git_state(tmp_path) is not None and not (tmp_path / "PWNED").exists()
+    (tmp_path / "a.txt").write_text("more\n")
+    state = git_state(tmp_path)
+    assert state is not None and state["dirty"] and not (tmp_path / "PWNED").exists()
 
 
 CREATE = """

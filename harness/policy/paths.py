@@ -57,8 +57,12 @@ def has_variable(text: str) -> bool:
 def check(option: str, text: str, mode: Mode, area: Area, unprotected: Collection[str] = ()) -> CheckedPath:
     """Where `text` leads from the workspace, and what stands against it. `unprotected` are folded names."""
     spelled = os.path.join(area.workspace, _expanded(text, area.environ))
-    lexical, real = _rooted(os.path.normpath(spelled)), _rooted(os.path.realpath(spelled))
-    ways = tuple(dict.fromkeys((lexical, real, _rooted(os.path.realpath(lexical)))))
+    lexical = _rooted(os.path.normpath(spelled))
+    try:
+        real, plain = _rooted(os.path.realpath(spelled)), _rooted(os.path.realpath(lexical))
+    except OSError:  # a link that may not be looked at, as another process's root: nobody knows where it leads
+        return CheckedPath(option, text, lexical, mode, inside=False)
+    ways = tuple(dict.fromkeys((lexical, real, plain)))
     roots = (*(area.write if mode == "write" else area.read), *area.own)
     found = _look(real)
     twins = found if found is not None and stat.S_ISREG(found.st_mode) and found.st_nlink > 1 else None
