@@ -13,6 +13,7 @@ from harness.cli.entry import run as command
 from harness.errors import HarnessError, JournalError
 from harness.events.clock import Clock
 from harness.events.io import IO
+from harness.events.lock import owner
 from harness.events.log import follow, open_log
 from harness.events.scan import first_data
 from harness.runs.find import find_run
@@ -128,7 +129,9 @@ def test_a_blob_or_a_lock_that_is_a_pipe_is_never_waited_for(project: Caged) -> 
     ran = project.one("long")
     (ran.folder / "lock").unlink()
     os.mkfifo(ran.folder / "lock")
-    assert not is_owned(ran.folder)
+    assert not is_owned(ran.folder) and not owner(ran.folder)
+    with pytest.raises(JournalError, match="the run cannot be opened: it is a pipe, not a file"):
+        open_log(ran.folder, IO(), Clock())
     blob = next((ran.folder / "blobs").iterdir())
     blob.unlink()
     os.mkfifo(blob)

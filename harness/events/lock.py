@@ -14,18 +14,20 @@ from pathlib import Path
 from harness.errors import BusyError, HarnessError
 from harness.events.io import IO
 from harness.events.line import at_text
+from harness.events.regular import bytes_of, refuse_odd
 
 PAUSE = 0.02
 
 
 def take(folder: Path, io: IO, wait: float) -> int:
-    """The descriptor of the held lock. Tries for `wait` seconds; raises BusyError, naming the owner.
+    """The descriptor of the held lock. Tries for `wait` seconds; raises BusyError, naming the owner, or OSError.
 
     Raises HarnessError (exit 2) on a file system whose locks lock nothing.
     """
     path = folder / "lock"
     fd = io.open(path, os.O_RDWR | os.O_CREAT)
     try:
+        refuse_odd(os.fstat(fd))
         deadline = time.monotonic() + wait
         while not _locked(io, fd, path):
             if time.monotonic() >= deadline:
@@ -71,7 +73,7 @@ def sign(fd: int, io: IO, epoch: int, at: float) -> None:
 def owner(folder: Path) -> str:
     """`, pid 4242 on HOST since …`, or nothing where the lock's text does not say."""
     try:
-        words = (folder / "lock").read_text("utf-8", "replace").split("\n")
+        words = bytes_of(folder / "lock").decode("utf-8", "replace").split("\n")
     except OSError:
         return ""
     said = dict(line.split(" ", 1) for line in words if " " in line)

@@ -16,6 +16,7 @@ from harness.events import lock
 from harness.events.clock import Clock, Hand
 from harness.events.hiding import Hide, as_they_are
 from harness.events.io import IO
+from harness.events.regular import bytes_of
 from harness.events.scan import Scan, blob_bytes, check_there, good_events, journal_bytes, never_started, proves, scan
 
 INLINE = 4_096
@@ -233,7 +234,7 @@ class Log:
 
 def _holds(path: Path, raw: bytes) -> bool:
     try:
-        return path.read_bytes() == raw
+        return bytes_of(path) == raw
     except OSError:
         return False
 

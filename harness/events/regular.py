@@ -16,17 +16,18 @@ _KINDS = {
 
 def open_regular(path: Path) -> BufferedReader:
     """A file, open for reading. Raises OSError, whose words say so, for anything that is none."""
-    _refuse_odd(path.stat())
+    refuse_odd(path.stat())
     file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115 - the caller's
     try:
-        _refuse_odd(os.fstat(file.fileno()))
+        refuse_odd(os.fstat(file.fileno()))
     except OSError:
         file.close()
         raise
     return file
 
 
-def _refuse_odd(found: os.stat_result) -> None:
+def refuse_odd(found: os.stat_result) -> None:
+    """Raises OSError for what is no file."""
     if not stat.S_ISREG(found.st_mode):
         raise OSError(errno.EINVAL, f"it is {_KINDS.get(stat.S_IFMT(found.st_mode), 'something')}, not a file")
 
