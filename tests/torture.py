@@ -6,6 +6,7 @@ Each violation is printed with the seed and the point that show it again. Exit 1
 from __future__ import annotations
 
 import argparse
+import gc
 import multiprocessing
 import random
 import resource
@@ -47,7 +48,7 @@ def doubles(matrix: Matrix, seed: int, wanted: int) -> Done:
     while count < wanted:
         first = chance.choice(matrix.singles())
         try:
-            count += matrix.doubles(first, chance, 0)
+            count += matrix.doubles(first, chance, 0, wanted - count)
         except Exception:  # noqa: BLE001
             count += 1
             wrong.append(f"seed {seed}, double crash after {first}\n{traceback.format_exc(limit=-4)}")
@@ -58,7 +59,10 @@ def work(given: Work) -> Done:
     kind, part, amount = given
     with playground() as place:
         site = wide_site(place / "project", *([SHORT] if kind == "double" else []))
-        return (singles if kind == "single" else doubles)(Matrix(place, site), part, amount)
+        matrix = Matrix(place, site)
+        gc.freeze()  # what stays need not be looked through again and again
+        gc.set_threshold(100_000)
+        return (singles if kind == "single" else doubles)(matrix, part, amount)
 
 
 def report(kind: str, todo: list[Work], cores: int) -> int:

@@ -161,8 +161,13 @@ class Matrix:
         must.spending_never_shrinks(must.folded(found.log), USAGE * paid)
         return left, crash.left
 
-    def doubles(self, first: tuple[int, int | None, str], chance: random.Random, most: int) -> int:
-        """Crash, and then again at each action of the recovery, or at `most` of them; how many cases that were."""
+    def doubles(
+        self, first: tuple[int, int | None, str], chance: random.Random, most: int, wanted: int | None = None
+    ) -> int:
+        """Crash, and then again at each action of the recovery, or at `most` of them; how many cases that were.
+
+        Of each action no more than are `wanted`.
+        """
         n, cut, how = first
         left, disk = self.check(Disk(), self.trace, (n, cut), how)
         again = self.recover(left).trace
@@ -170,6 +175,7 @@ class Matrix:
         whole = [point for point in every if point[1] is None]
         cuts = [point for point in every if point[1] is not None]
         chosen = chance.sample(every, min(most, len(every))) if most else whole + chance.sample(cuts, len(cuts) // 8)
+        chosen = chosen if wanted is None or len(chosen) <= wanted else chance.sample(chosen, wanted)
         for point in sorted(chosen, key=every.index):
             self.check(disk, again, point, chance.choice(HOWS), left.boot)
         self.forget()
@@ -244,4 +250,12 @@ def passed_run_stays(site: Site, folder: Path) -> None:
 
 def snapshot(folder: Path) -> dict[str, bytes]:
     names = [os.path.join(place, name) for place, _, files in os.walk(folder) for name in files]  # quicker than rglob
-    return {name: Path(name).read_bytes() for name in names}
+    return {name: _bytes(name) for name in names}
+
+
+def _bytes(name: str) -> bytes:
+    fd = os.open(name, os.O_RDONLY)
+    try:
+        return os.read(fd, os.fstat(fd).st_size + 1)
+    finally:
+        os.close(fd)

@@ -21,7 +21,7 @@ from harness.runs.find import all_runs, is_child
 from harness.runs.kit import skill_kit, skill_places
 from tests import journal_invariants as must
 from tests.journal_disk import Recorder
-from tests.journal_site import Noting, Site, make_site, state_of
+from tests.journal_site import Noting, Site, make_site
 from tests.run_files import add_pipeline
 from tests.torture_stage import Ledger, Part, Stage, accepts, answers, busy_once, does, once, says
 
@@ -193,7 +193,7 @@ def tells(ledger: Ledger, op_id: str, tool: str) -> dict[str, str]:
 
 def speak(folder: Path, io: IO, knows: Callable[[str, str], dict[str, str]]) -> None:
     """Approve, answer and settle whatever waits in a parked run, unless that was said already."""
-    if state_of(folder).status != "parked":
+    if must.whole_events((folder / "events.jsonl").read_bytes())[-1]["kind"] != "park":
         return
     for one in deliver.waiting(folder):
         kind = {"approval": "approve", "answer": "answer", "outcome": "settle"}[one.what]

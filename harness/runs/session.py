@@ -174,7 +174,7 @@ def current_state(folder: Path) -> State:
 def resume(world: World, catalog: Catalog, folder: Path, message: str | None, options: Options) -> Session:
     """Own a run again. Raises HarnessError before anything is written when there is nothing to go on with."""
     start = peek(folder)
-    state = current_state(folder)
+    state = fold(follow(folder))
     if start.get("parent"):
         raise part_of(folder, start)
     check_resumable(world, folder, state, options)
