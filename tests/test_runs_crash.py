@@ -115,6 +115,15 @@ def test_l1_a_child_run_of_which_nothing_was_on_the_disk_is_begun_anew(short: Ma
             short.check(disk, again, (n, None), how, left.boot)
 
 
+def test_l1_the_end_of_a_child_run_is_on_the_disk_before_the_run_above_records_it(short: Matrix) -> None:
+    """Killed between the child's end and its sync: nobody opens the child again, and what it did must not get lost."""
+    ended = next(n for n, a in enumerate(short.trace) if a[0] == "write" and b'"kind":"run.end"' in a[2])
+    left, disk = short.check(Disk(), short.trace, (ended + 1, None), "kill")
+    again = short.recover(left).trace
+    for how in ("zeros", "half", "lost"):
+        short.check(disk, again, (len(again), None), how, left.boot)
+
+
 def words_taken(before: Disk, trace: Sequence[Action]) -> list[str]:
     """The kinds of the messages that a run removes from its inbox; the event of each is then on the platter."""
     taken = []

@@ -12,7 +12,7 @@ from harness import pipeline as pipelines
 from harness.errors import BusyError, HarnessError, JournalError, NoModelError
 from harness.events.amend import is_seam
 from harness.events.fold import fold
-from harness.events.log import follow
+from harness.events.log import follow, open_log
 from harness.events.scan import blob_bytes
 from harness.events.state import Operation, State
 from harness.loop.ending import close, spent_of
@@ -77,6 +77,8 @@ class Family:
         moved = known is not None and is_set_otherwise(parent, op, known)
         if known is not None and not moved and (ended := _already(parent, folder, known)) is not None:
             _tell_of(parent.world, folder, parent.depth + 1)
+            if not ended.stop.parked:
+                _put_on_disk(parent.world, folder)
             return ended
         if known is None and folder.exists():
             self.world.io.rename(folder, folder.with_name(f"lost-{folder.name}-{letters(4)}"))
@@ -198,6 +200,16 @@ def worker_words(worker: Skill, words: list[str]) -> tuple[str, dict[str, Any]]:
     if problems:
         raise HarnessError("; ".join(problems), f"call {worker.name} with --input=value and the goal", code=2)
     return goal, values
+
+
+def _put_on_disk(world: World, folder: Path) -> None:
+    """Its owner may have died before its last sync. Nobody opens it again once the run above has its end, and a second
+    call of a pipeline begins with its lines."""
+    log = open_log(folder, world.io, world.clock)
+    try:
+        log.sync()
+    finally:
+        log.close()
 
 
 def _tell_of(world: World, folder: Path, depth: int) -> None:
