@@ -193,6 +193,15 @@ def stops(project: Path) -> None:
     assert process.wait(timeout=30) == 130
 
 
+def judged(project: Path) -> None:
+    """Three checks fail, then one, then the model asks: fewer failing checks were once taken for no progress."""
+    make_project(project)
+    for name in ("cause", "place", "time"):
+        add_tool(project, f"has-{name}", f'grep -q {name} || {{ echo "name the {name}"; exit 1; }}')
+    add_skill(project, "judged", "look", "metadata:\n  verify: |\n    has-cause\n    has-place\n    has-time\n")
+    run(project, "judged", finish("so"), finish("cause and place"), calls({"ask": "when was it?"}), code=10)
+
+
 def killed(project: Path) -> None:
     """Killed in a read: the tail is torn, the attempt is cut, and the run goes on."""
     make_project(project)
@@ -316,6 +325,6 @@ def leaked(project: Path) -> None:
 CASES: dict[str, Case] = {
     "ordered": ordered, "stale": stale, "workers": workers, "pipeline": pipeline, "forked": forked, "amended": amended,
     "redacted": redacted, "approved": approved, "unknown": unknown, "retried": retried, "stops": stops,
-    "killed": killed, "contexts": contexts, "agent": agent, "question": question, "given": given,
+    "judged": judged, "killed": killed, "contexts": contexts, "agent": agent, "question": question, "given": given,
     "anthropic": anthropic, "openai": openai, "program": program, "leaked": leaked,
 }  # fmt: skip
