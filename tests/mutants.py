@@ -201,11 +201,18 @@ MUTANTS = (
         ),
     ),
     one(
+        "a sealed end cut as a torn tail",
+        "test_cage_seal.py::test_a_sealed_end_that_is_gone_is_no_torn_tail",
+        "events/log.py",
+        "            check(raw[: found.good])\n",
+        "",
+    ),
+    one(
         "inbox not deduplicated",
         "test_loop_people.py::test_a_message_that_is_delivered_twice_acts_once",
         "loop/inbox.py",
-        "        if path.stem not in run.state.inbox:\n",
-        "        if True:\n",
+        "        elif path.stem not in run.state.inbox:\n",
+        "        else:\n",
     ),
     one(
         "no digest check at spawn",
