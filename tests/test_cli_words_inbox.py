@@ -219,9 +219,12 @@ def test_case_13_a_call_that_waits_in_a_grandchild_is_found_from_the_top(project
     fix = refused.stderr.rsplit("fix: ", 1)[1].split()
     done = harness(*fix[1:], cwd=project)
     assert done.returncode == 0 and f"harness resume {top.name[-8:]}" in done.stderr
-    assert harness("resume", top.name, cwd=project).stdout == "all done\n" and ledger(project) == ["deep"]
-    below = harness("resume", fix[2], cwd=project)
-    assert below.returncode == 2 and "is part of the run" in below.stderr
+    below = harness("resume", fix[2], cwd=project)  # a part of a run acts on all of it
+    assert below.stdout == "all done\n" and ledger(project) == ["deep"]
+    assert f"{fix[2][-8:]} is part of {top.name}, which goes on" in below.stderr
+    top.rename(top.parent / "away")
+    orphan = harness("resume", fix[2], cwd=project)
+    assert orphan.returncode == 2 and "is gone" in orphan.stderr
 
 
 def test_calls_with_one_number_in_two_child_runs_are_told_apart(project: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,13 +15,14 @@ from harness.cli.agent import hand_out
 from harness.cli.driving import drive, options_of
 from harness.cli.options import Globals, globals_of, manual
 from harness.cli.outcome import check_out, unfinished
-from harness.cli.output import flags
+from harness.cli.output import flags, say
 from harness.cli.place import Place, catalog, place, runs_dir
 from harness.cli.trusting import answered
 from harness.cli.words import Pipe, pairs_of, text_of
 from harness.errors import HarnessError
 from harness.runs.agent import handed_over
-from harness.runs.find import find_run
+from harness.runs.deliver import top_of
+from harness.runs.find import find_run, short_id
 from harness.runs.flags import Options
 from harness.runs.opened import Session
 from harness.runs.session import resume as resume_session
@@ -150,7 +152,7 @@ def resume(
     said, pipe = globals_of(ctx), Pipe()
     words = text_of(message or (), file, pipe)
     at = place(said, asks=True)
-    folder, found = find_run(runs_dir(at), name), catalog(at)
+    folder, found = _top(said, find_run(runs_dir(at), name)), catalog(at)
     at = answered(said, at, run_uses(found, folder), folder, moved=moved)
     options = options_of(said, model, budget, allow or (), deny or (), at, accept, words)
     options = options if model else options.without_model()
@@ -160,3 +162,11 @@ def resume(
     if agent:
         return hand_out(said, at, partial(begin, options=agents(said, options, out)), sandbox)
     return drive(said, at, partial(begin, options=options), out, sandbox)
+
+
+def _top(said: Globals, folder: Path) -> Path:
+    """The run that goes on where a part of it was named."""
+    top = top_of(folder)
+    if top != folder:
+        say(said, f"{short_id(folder.name)} is part of {top.name}, which goes on")
+    return top
