@@ -241,6 +241,15 @@ def test_an_outcome_that_stays_unknown_holds_for_the_runs_below_and_above(projec
     assert "UNKNOWN_OUTCOME" in worker.codes()
 
 
+def test_over_budget_an_open_attempt_is_unmet_and_settled_only_by_who_goes_on(project: Project) -> None:
+    ran = cut_in_tool(paying(project, "opaque"))
+    more = project.resume(ran.folder, budget="seconds=0.001")
+    assert (more.stop.name, more.stop.code, more.end["limit"], more.spawned) == ("budget", 124, "seconds", [])
+    assert [(item["op"], item["name"]) for item in more.end["unmet"]] == [(1, "pay")]
+    again = project.resume(ran.folder, budget="seconds=900")
+    assert (again.stop.name, again.end["ops"], again.spawned) == ("unknown-outcome", [1], [])
+
+
 @pytest.mark.parametrize(("kind", "stop", "spawned"), [("pure", "passed", ["pay"]), ("opaque", "unknown-outcome", [])])
 def test_case_19_after_a_reboot_the_files_are_hints(
     project: Project, kind: str, stop: str, spawned: list[str], monkeypatch: pytest.MonkeyPatch

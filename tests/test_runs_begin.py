@@ -26,6 +26,7 @@ from tests import journal_invariants as must
 from tests.journal_disk import Recorder
 from tests.journal_lines import NoSync
 from tests.journal_site import ASKING, PLAIN, Site, make_site, started
+from tests.loop_world import Project, call, finish, reply
 
 
 def passed(site: Site, runs: Path, io: IO | None = None) -> Path:
@@ -229,3 +230,18 @@ def test_i8_a_passed_run_is_not_touched_and_a_message_opens_it(tmp_path: Path) -
     raw = (folder / "events.jsonl").read_bytes()
     assert [event["kind"] for event in must.whole_events(raw)[-2:]] == ["resume", "user.say"]
     assert fold(must.whole_events(raw)).status == "open"
+
+
+def test_what_is_over_the_inline_limits_stands_in_blobs_and_nothing_is_anybody_elses(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    project.tool("fill", 'head -c "$1" /dev/zero | tr "\\0" x', "@meta effect read\n@arg n!")
+    project.skill(tools="fill")
+    said = reply(call("fill", "4096"), call("fill", "4097"), text="y" * 40_000)
+    ran = project.run([said, finish("z" * 5_000)])
+    first, last = (event["data"] for event in ran.of("model.reply"))
+    assert set(first["content"]) == {"blob", "bytes"} and isinstance(first["calls"], list)
+    assert set(last["calls"][0]["arguments"]["answer"]) == set(ran.end["answer"]) == {"blob", "bytes"}
+    outs = {event["op"]: event["data"]["out"] for event in ran.of("tool.end")}
+    assert outs[1] == "x" * 4096 and outs[2]["bytes"] == 4097
+    modes = {stat.S_IMODE(path.lstat().st_mode) for path in ran.folder.rglob("*")}
+    assert modes == {0o600, 0o700}
