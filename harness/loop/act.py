@@ -18,6 +18,7 @@ from harness.loop import threads
 from harness.loop.confine import Aftermath, confined, is_direct, level_now, seconds_of, variables
 from harness.loop.gate import is_question
 from harness.loop.leaks import Leak, covered
+from harness.loop.made import remember
 from harness.loop.result import child_data, end_data
 from harness.loop.run import ChildEnd, Run
 from harness.policy.budget import share
@@ -217,7 +218,11 @@ class Crew:
     def _record(self, op: Operation, outcome: Outcome, left: Aftermath) -> None:
         run = self.run
         data = self._conclude(run, op, outcome) if op.role == "query" else end_data(run, op, outcome, left)
+        guides = remember(run, op, data.get("artifacts") or ())
         run.append("tool.end", data, op.n)
+        if guides:
+            what = f"{' '.join(guides)} changed while operation {op.n} ran"
+            run.note("warning", f"{what}: no model is told it as the project's word until somebody changes it again")
         moved = [shown(str(change.path)) for change in left.changes if change.what == "moved"]
         if moved:
             run.note("warning", f"while operation {op.n} ran, these changed and were left so: {' '.join(moved)}")

@@ -14,6 +14,7 @@ from typing import Any
 
 from harness.events.scan import blob_text
 from harness.events.state import Operation, State, argv_in
+from harness.loop.made import said_in
 from harness.loop.run import Run
 from harness.policy.grounding import MAX_TEXT, Known, Near, Source, joined, occurs
 from harness.prompt.texts import GUIDES
@@ -53,8 +54,9 @@ def _file_receipts(run: Run, state: State, text: Text, below: str = "") -> None:
             _file_child(run, op)
         elif op.result is not None and not _is_own(run, op):
             source = Source("file" if op.verb == "read" else f"tool:{op.tool}", f"{_name(op)} #{n}{label}")
+            said = (*argv_in(op, text), *said_in(op.result, text))
             for part in ("out", "err"):
-                run.known.file(source, _stored(op.result.get(part), text), argv_in(op, text))
+                run.known.file(source, _stored(op.result.get(part), text), said)
         if op.effect != "read":
             run.known.wrote(argv_in(op, text))
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from harness.events.log import follow
 from harness.events.state import Operation
+from harness.loop.made import maker
 from harness.loop.paths import hidden_reason, open_beneath
 from harness.loop.pictures import media_of
 from harness.loop.result import result_digest
@@ -117,7 +118,8 @@ def _artifact(run: Run, where: Target, raw: bytes) -> dict[str, Any]:
     """A file of the workspace that was read whole is what this receipt stands on."""
     if where.root != run.project or len(raw) >= MAX_BYTES:
         return {}
-    return {"artifacts": [{"path": where.path, "sha256": hashlib.sha256(raw).hexdigest()}]}
+    sha = hashlib.sha256(raw).hexdigest()
+    return {"artifacts": [{"path": where.path, "sha256": sha}]} | maker(run, sha)
 
 
 def _file(root: Path, path: str) -> tuple[bytes, int]:

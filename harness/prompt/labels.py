@@ -31,10 +31,17 @@ def of_read(op: Operation, state: State, frame: Frame) -> dict[str, Any]:
     path, lines = str(op.arguments.get("path", "")), op.arguments.get("lines")
     if frame.labels == 1:
         return {"source": _first_label(path, op, state, frame), "path": path, "lines": lines}
-    label, writer = _label(path, op, state, frame), writer_of(state, op)
+    label = _label(path, op, state, frame)
     where = None if label.startswith("file:") else path
-    made_by = None if writer is None else f"{of_call(writer, frame)}#{writer.n}"
-    return {"source": label, "path": where, "lines": lines, "from": made_by}
+    return {"source": label, "path": where, "lines": lines, "from": _maker(op, state, frame)}
+
+
+def _maker(op: Operation, state: State, frame: Frame) -> str | None:
+    """The call that made the file, of this run or of an earlier one."""
+    writer, made = writer_of(state, op), (op.result or {}).get("made")
+    if writer is not None:
+        return f"{of_call(writer, frame)}#{writer.n}"
+    return str(made["by"]) if isinstance(made, dict) else None
 
 
 def of_words(turn: int, words: str, frame: Frame) -> Mapping[str, Any]:

@@ -16,8 +16,8 @@ from harness.events.scan import blob_bytes
 VALUES: dict[str, tuple[str, ...]] = {
     "run.start": ("goal", "inputs", "project"), "user.say": ("text",), "note": ("text",),
     "model.reply": ("content", "calls"), "model.fail": ("message", "content"), "decide": ("argv", "reasons", "call"),
-    "tool.end": ("out", "err", "changed", "artifacts", "why"), "verify": ("answer", "question"), "amend": ("value",),
-    "park": ("hint",), "run.end": ("answer", "error"), "context": ("dropped",),
+    "tool.end": ("out", "err", "changed", "artifacts", "why", "made"), "verify": ("answer", "question"),
+    "amend": ("value",), "park": ("hint",), "run.end": ("answer", "error"), "context": ("dropped",),
 }  # fmt: skip
 """The values of each kind of event that `--seq` takes out."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError
+from harness.loop.made import is_made
 from harness.loop.paths import hidden_reason, open_beneath
 from harness.loop.run import World
 from harness.prompt.texts import GUIDES, ContextFile, ProjectText
@@ -19,14 +21,18 @@ MOST_FILES = 10
 
 
 def guide(world: World, project: Path, skill: Skill) -> dict[str, Any] | None:
-    """What the project says of itself, as `run.start` keeps it: {"path", "text", "bytes"}; None where it has no say."""
+    """What the project says of itself, as `run.start` keeps it: {"path", "text", "bytes"}; None where it has no say.
+
+    What a call of some run wrote there is a tool's word, and no model is told it as the project's.
+    """
     for name in GUIDES if skill.agents_md else ():
         if world.trust.of(project / name) != "trusted":
             continue
         with suppress(OSError), os.fdopen(open_beneath(project, name), "rb") as file:
             raw, size = file.read(GUIDE_LIMIT), os.fstat(file.fileno()).st_size
             text = _first_lines(raw, size).decode("utf-8", "replace")
-            if text.strip():
+            file.seek(0)
+            if text.strip() and not is_made(world.words, hashlib.file_digest(file, "sha256").hexdigest()):
                 return {"path": name, "text": text, "bytes": size}
     return None
 
