@@ -145,6 +145,8 @@ def test_check_runs_all_examples_and_names_odd_rules(project: Path) -> None:
     _, out, err = check(project)
     assert "no tool here is called gone" in out and "send declares no --tto, so the test matches every call" in out
     assert "checked 2 rules" in err
+    say(project, "version: 1\napprovals: {channels: {slack: {users: [U1], channels: [C1]}}}\n")
+    assert "warning channel no chat is connected, so nobody is heard in slack" in check(project)[1]
 
 
 def test_check_ends_with_2_where_a_file_does_not_load(project: Path) -> None:

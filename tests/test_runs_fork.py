@@ -159,6 +159,17 @@ def test_what_a_person_settled_after_damage_is_not_repeated_by_the_fork(project:
     assert (project.path / "sent").read_text() == "2\n"
 
 
+def test_A38_a_settlement_that_no_person_gave_counts_for_no_fork(project: Project, tmp_path: Path) -> None:
+    """Who can write an inbox cannot write where it is kept what a person said."""
+    ran = ran_to_the_end(project, allow=("send",))
+    last = seq_of(ran, "tool.end")
+    damaged(ran, seq_of(ran, "decide", 1))
+    settle(ran, "did-not-happen")
+    with pytest.raises(HarnessError) as caught:
+        point(read_source(ran.folder, tmp_path / "words"), last)
+    assert caught.value.exit_code == 11 and point(read_source(ran.folder), last) == last
+
+
 def test_after_damage_no_stage_pays_again_and_a_supplied_result_goes_on(project: Project) -> None:
     path = project.stages("line", "a: {run: [look]}\nb: {run: [send, --x, me], needs: [a]}\n"
                           "c: {run: [look, --x, '${b}']}")  # fmt: skip

@@ -172,7 +172,7 @@ def check(
 def _checked(at: Place) -> tuple[int, list[Finding]]:
     """The number of rules in all files, and what is odd about them. Raises HarnessError for what does not load."""
     from harness.policy.examples import check_examples, unsure
-    from harness.policy.settings import home_of, load, narrowed
+    from harness.policy.settings import home_of, load, narrowed, user_file
     from harness.skills.check import resolve
 
     settings = load(at.project)
@@ -188,7 +188,11 @@ def _checked(at: Place) -> tuple[int, list[Finding]]:
         check_examples(own, tools.get, at.project, below)
         odd += unsure(own, tools.get)
         count += len(own)
-    return count, [_finding(rule, what, fix) for rule, what, fix in odd]
+    findings = [_finding(rule, what, fix) for rule, what, fix in odd]
+    if settings.channels:
+        what = f"no chat is connected, so nobody is heard in {' '.join(settings.channels)}"
+        findings.append(Finding("channel", "warning", str(user_file(os.environ)), 1, what, "use harness approve"))
+    return count, findings
 
 
 def _finding(rule: Any, what: str, fix: str) -> Finding:

@@ -73,9 +73,9 @@ def _heed(run: Run, level: int) -> None:
         run.world.cancelled(level)
 
 
-def has_word(folder: Path) -> bool:
-    """Whether somebody spoke from another process."""
-    return bool(waiting_files(folder))
+def has_word(folder: Path, words: Path | None = None) -> bool:
+    """Whether somebody spoke from another process; by `words`, whether a person did."""
+    return any(is_borne(words, path) for path in waiting_files(folder))
 
 
 def take(run: Run) -> int:

@@ -66,4 +66,4 @@ def ask_question(run: Run) -> Stop | None:
 
 def _is_elsewhere(run: Run) -> bool:
     """Whether the word came from another process, or the whole run was told to stop."""
-    return inbox.has_word(run.folder) or run.world.cancel.level > 0
+    return inbox.has_word(run.folder, run.world.words) or run.world.cancel.level > 0

@@ -49,14 +49,16 @@ class Behind:
         return f"let it come to its end first: harness resume {top.name}"
 
 
-def told_of(calls: Collection[Behind], top: Path) -> list[dict[str, Any]]:
+def told_of(calls: Collection[Behind], top: Path, known: Path | None = None) -> list[dict[str, Any]]:
     """What a person said of those whose end nobody knows, as a fork keeps it: see `lost.settled`.
 
     The words may lie in the inbox still. Raises HarnessError (exit 11) for a call that is left over.
     """
     said = []
     for call in calls:
-        word = "unknown" if call.is_unknown else words_on(call.folder).get(call.op.n) if call.is_unsettled else None
+        word = "unknown" if call.is_unknown else None
+        if call.is_unsettled and word is None:
+            word = words_on(call.folder, known).get(call.op.n)
         if call.is_unsettled and word is None:
             what = f"operation {call.text} may have had its effect, and a fork would not know of it"
             raise HarnessError(what, call.fix_in(top), code=11)

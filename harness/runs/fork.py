@@ -35,6 +35,7 @@ class Source:
     quiet: tuple[int, ...]
     damage: str = ""
     begun: tuple[Path, ...] = ()
+    words: Path | None = None
 
     @property
     def start(self) -> dict[str, Any]:
@@ -42,8 +43,11 @@ class Source:
         return data
 
 
-def read_source(folder: Path) -> Source:
-    """What of a run can be copied. Raises JournalError where not even its beginning can."""
+def read_source(folder: Path, words: Path | None = None) -> Source:
+    """What of a run can be copied. Raises JournalError where not even its beginning can.
+
+    `words` is where it is kept what a person said of its calls.
+    """
     path = folder / "events.jsonl"
     begun = tuple(begun_attempts(folder))  # before the journal, which a live owner extends first
     with reading(folder):
@@ -53,7 +57,7 @@ def read_source(folder: Path) -> Source:
         raise never_started(folder)
     events = tuple(event for event, _ in found)
     damage = damage_of(folder, begun)
-    return Source(folder, raw, events, tuple(end for _, end in found), _quiet(events), damage, begun)
+    return Source(folder, raw, events, tuple(end for _, end in found), _quiet(events), damage, begun, words)
 
 
 def _quiet(events: Sequence[dict[str, Any]]) -> tuple[int, ...]:
@@ -117,8 +121,8 @@ def settled_after(source: Source, at: int) -> list[dict[str, Any]]:
     """
     state, is_damaged = fold(source.events[:at]), bool(source.damage)
     own = unaccounted(source.begun, state) if is_damaged else []
-    lost = settled([*own, *unaccounted_below(source.folder, state, is_damaged)], source.folder)
-    return lost + told_of(_left_behind(source, at), source.folder)
+    lost = settled([*own, *unaccounted_below(source.folder, state, is_damaged)], source.folder, source.words)
+    return lost + told_of(_left_behind(source, at), source.folder, source.words)
 
 
 def _refuse_lost_blobs(source: Source, at: int) -> None:

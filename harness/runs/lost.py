@@ -11,6 +11,7 @@ from harness.events.fold import fold
 from harness.events.messages import read_message, waiting_files
 from harness.events.scan import journal_bytes, never_started, reading, scan
 from harness.events.state import State
+from harness.events.witness import is_borne
 from harness.executor import has_acted
 from harness.executor.files import request
 from harness.loop.act import child_letters
@@ -108,13 +109,13 @@ def lineage(folder: Path) -> list[Path]:
     return found
 
 
-def settled(attempts: Collection[Path], top: Path) -> list[dict[str, Any]]:
+def settled(attempts: Collection[Path], top: Path, known: Path | None = None) -> list[dict[str, Any]]:
     """What a person said of these attempts: [{"run"?, "op", "word", "argv"}], `run` for those of runs below `top`.
 
-    The words lie in the inboxes: a damaged run has no owner that could turn them into events. Raises HarnessError
-    (exit 11) for an attempt that is left over.
+    The words lie in the inboxes: a damaged run has no owner that could turn them into events. `known` is where it is
+    kept that a person said them. Raises HarnessError (exit 11) for an attempt that is left over.
     """
-    words = {folder: words_on(folder) for folder in {run_of(attempt) for attempt in attempts}}
+    words = {folder: words_on(folder, known) for folder in {run_of(attempt) for attempt in attempts}}
     left = [attempt for attempt in attempts if int(attempt.parent.name) not in words[run_of(attempt)]]
     if left:
         named = "\n  ".join(str(attempt) for attempt in left)
@@ -135,9 +136,10 @@ def run_of(attempt: Path) -> Path:
     return attempt.parents[2]
 
 
-def words_on(folder: Path) -> dict[int, str]:
-    """Operation → the newest verdict on it."""
-    messages = [message for path in waiting_files(folder) if (message := read_message(path)) is not None]
+def words_on(folder: Path, known: Path | None) -> dict[int, str]:
+    """Operation → a person's newest verdict on it."""
+    theirs = [path for path in waiting_files(folder) if is_borne(known, path)]
+    messages = [message for path in theirs if (message := read_message(path)) is not None]
     settled = [message for message in messages if message["kind"] == "settle"]
     return {message["op"]: message["word"] for message in settled if message.get("word") in SETTLED}
 

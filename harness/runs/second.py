@@ -51,7 +51,7 @@ def _earlier(parent: Run, op: Operation) -> Source | None:
         if not same or other.n >= op.n or other.child is None or not other.closed:
             continue
         try:
-            source = read_source(parent.folder.parent / other.child)
+            source = read_source(parent.folder.parent / other.child, parent.world.words)
         except HarnessError:  # it was pruned, or never began: the one before may do
             continue
         if source.damage:  # what its stages did must not be done again for want of a line
