@@ -244,6 +244,8 @@ def test_the_command_forks_and_show_tells(site: Path) -> None:
     assert made.is_dir() and done.stdout.count("\n") == 1
     shown = harness("show", made.name, cwd=site).stdout
     assert f"fork of {run.name}@" in shown and "inherited 1 turn" in shown
+    assert "nobody has gone on with it yet" in shown and "process is gone" not in shown
+    assert " forked " in harness("runs", "--status", "forked", cwd=site).stdout
     body = json.loads(harness("show", made.name, "--json", cwd=site).stdout)
     assert body["fork"]["run"] == run.name and body["inherited"]["turns"] == 1
     assert harness("resume", made.name, cwd=site).returncode == 0

@@ -211,7 +211,9 @@ def test_children_left_behind_are_named_and_are_runs_of_their_own_then(project: 
     [child] = [path for path in run.parent.glob("2*") if path != run]
     code, gone, said = prune(project, run.name)
     assert (code, gone) == (0, [run.name]) and child.name[-8:] in said and "--with children" in said
-    assert "both" in harness("runs", cwd=project).stdout
+    assert f"(part of {run.name[-8:]}, which is gone)" in harness("runs", cwd=project).stdout
+    [row] = json.loads(harness("runs", "--json", cwd=project).stdout)["runs"]
+    assert (row["run"], row["parent"]) == (child.name, run.name)
     done = harness("resume", child.name, cwd=project)
     assert done.returncode == 2 and "which is gone" in done.stderr
     assert prune(project, "--older", "0s", "--yes")[1] == [child.name]

@@ -184,16 +184,43 @@ def test_a_text_that_is_a_word_of_the_format_breaks_nothing(project: Path, word:
 
 
 def test_what_it_does_not_reach_is_named(project: Path) -> None:
-    add_pipeline(project, "both", f"  a: {{run: [tell, --x, '{WHO}']}}\n")
-    add_skill(project, "joint", "both")
-    model = script(project, calls(["both"]), finish("x"))
-    harness("run", "joint", "about", WHO, "-m", model, cwd=project)
-    run = newest(project)
-    [child] = [path for path in run.parent.glob("2*") if path != run]
+    run, child = piped(project)
     done = take(project, run, "--text", WHO)
     assert done.returncode == 0 and f"not reached: the run {child.name} holds it, too" in done.stderr
     assert holding(run) == [] and holding(child)
     assert take(project, child, "--text", WHO).returncode == 0 and holding(child) == []
+
+
+def piped(project: Path, more: str = "") -> tuple[Path, Path]:
+    """A run that has the name in its goal, and its pipeline that was told it."""
+    add_pipeline(project, "both", f"  a: {{run: [tell, --x, '{WHO}']}}\n{more}")
+    add_skill(project, "joint", "both")
+    harness("run", "joint", "about", WHO, "-m", script(project, calls(["both"]), finish("x")), cwd=project)
+    run = newest(project)
+    [child] = [path for path in run.parent.glob("2*") if path != run]
+    return run, child
+
+
+def test_one_command_reaches_the_run_and_its_children(project: Path) -> None:
+    run, child = piped(project, "  b: {run: [act], needs: [a]}\n")
+    assert take(project, run, "--seq", "1", "--with", "children").returncode == 2
+    done = take(project, run, "--text", WHO, "--with", "children", "-n", "--json")
+    body = json.loads(done.stdout)
+    assert (body["run"], [one["run"] for one in body["with"]]) == (run.name, [child.name]) and holding(child)
+    done = take(project, run, "--text", WHO, "--with", "children")
+    assert (done.returncode, done.stdout.split()) == (0, [child.name, run.name])
+    assert "not reached: the run" not in done.stderr
+    assert holding(run) == holding(child) == []
+    assert take(project, run, "--text", WHO, "--with", "children").returncode == 2  # nothing holds it any more
+
+
+def test_a_child_that_cannot_be_redacted_leaves_its_parent_as_it_is(project: Path) -> None:
+    run, child = piped(project)
+    journal = child / "events.jsonl"
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:-1]))
+    before = (run / "events.jsonl").read_bytes()
+    done = take(project, run, "--text", WHO, "--with", "children")
+    assert done.returncode in (2, 3) and (run / "events.jsonl").read_bytes() == before
 
 
 def test_a_dry_run_changes_nothing_and_refusals_say_why(project: Path) -> None:

@@ -25,7 +25,7 @@ LAST = 20
 def list_runs(
     ctx: typer.Context,
     waits: Annotated[bool, typer.Option("--waiting", help="those that wait for somebody")] = False,
-    status: Annotated[str | None, typer.Option("--status", metavar="S", help="open, stopped, or a stop's name")] = None,
+    status: Annotated[str | None, typer.Option("--status", metavar="S", help="open, stopped, forked or a stop")] = None,
     skill: Annotated[str | None, typer.Option("--skill", metavar="S", help="of this skill or pipeline")] = None,
     tool: Annotated[str | None, typer.Option("--tool", metavar="T", help="that called this tool")] = None,
     since: Annotated[str | None, typer.Option("--since", metavar="T", help="begun within: 90s, 2h, 7d")] = None,
@@ -45,7 +45,7 @@ def list_runs(
     elif not found:
         say(said, "no run fits; start one: harness run SKILL GOAL")
     else:
-        rows = [(short_id(r.name), shown(r), r.skill, began(r), r.problem or r.goal) for r in found]
+        rows = [(short_id(r.name), shown(r), r.skill, began(r), r.problem or _about(r)) for r in found]
         if len(found) == last:
             say(said, f"the newest {last}; more with --last N")
         print_table(said, ("ID", "STATE", "SKILL", "BEGAN (UTC)", "GOAL"), rows)
@@ -97,6 +97,11 @@ def shown(run: Listed) -> str:
     many = Counter(one.op.n for one in left)
     numbers = [f"{short_id(o.folder.name)} #{o.op.n}" if many[o.op.n] > 1 else f"#{o.op.n}" for o in left]
     return f"{run.stop} {' '.join(numbers)}"
+
+
+def _about(run: Listed) -> str:
+    """A run's goal; one that a run began stands here only when that one is gone."""
+    return f"(part of {short_id(run.parent)}, which is gone) {run.goal}".rstrip() if run.parent else run.goal
 
 
 def began(run: Listed) -> str:

@@ -48,7 +48,7 @@ def prune(
     relatives: Annotated[str | None, typer.Option("--with", metavar="W", help="also: children, forks, or both")] = None,
     force: Annotated[bool, typer.Option("--force", help="RUNs that have not ended, too")] = False,
     dry: DryRun = False,
-    yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="do not ask; runs that are named never are asked about")] = False,
 ) -> int:
     """Delete runs that have ended. Those named go without a question; a run that is running never goes."""
     said = globals_of(ctx)
@@ -140,6 +140,7 @@ def _told(said: Globals, gone: list[Listed], every: list[Listed], left: int, don
 
 @manual(
     'harness runs redact k3v9 --text "Anna Berg" --why "asked to be forgotten"',
+    'harness runs redact k3v9 --text "Anna Berg" --why "asked to be forgotten" --with children,forks',
     'harness runs redact k3v9 --seq 12 --why "holds a password"',
     codes=(0, 2, 3, 75),
 )
@@ -150,6 +151,7 @@ def redact(
     blob: Annotated[str | None, typer.Option("--blob", metavar="SHA", help="this value, wherever it is named")] = None,
     seq: Annotated[int | None, typer.Option("--seq", metavar="N", help="the values of this event")] = None,
     text: Annotated[str | None, typer.Option("--text", metavar="T", help="every value that holds this text")] = None,
+    relatives: Annotated[str | None, typer.Option("--with", metavar="W", help="also: children, forks, or both")] = None,
     dry: DryRun = False,
 ) -> int:
     """Take something out of a run that has ended or waits. It can be shown afterwards, and not resumed."""
@@ -159,36 +161,45 @@ def redact(
     if not (why or "").strip():
         raise HarnessError("the reason is missing", "give it: --why TEXT")
     at = place(said)
+    if relatives and seq is not None:
+        raise HarnessError("--seq is an event of one run", "leave --with out, or give --blob SHA or --text T")
     folder, wish = find_run(runs_dir(at), name, allow_last=False), Wish(blob, seq, text)
-    by, seals = f"user:{me()}", logs()
-    taken = redacting.redact(folder, wish, str(why), by, IO(), Clock(), seals, dry)
-    if not dry and not erase(runs_dir(at), [folder.name]):
+    with Index(runs_dir(at)) as index:
+        every = list(index.runs())
+    family = [run.folder for run in pruning.family(every, folder, _relatives(relatives))]
+    taken = redacting.redact_all(family, wish, str(why), f"user:{me()}", IO(), Clock(), logs(), dry)
+    if not dry and not erase(runs_dir(at), [one.name for one in taken]):
         raise HarnessError("the index cannot be written", f"delete {runs_dir(at) / '.index.sqlite'}", code=3)
-    others = redacting.also_holding(_family(runs_dir(at), folder), wish)
+    others = redacting.also_holding([one for one in _kin(every, folder) if one not in taken], wish)
     if said.json:
-        print_json({"run": folder.name, "done": not dry, "events": taken.seqs, "values": taken.values,
-                    "files": taken.files, "left": taken.left, "also": others})  # fmt: skip
+        own = _as_json(folder, taken.pop(folder, redacting.Taken()))
+        more = [_as_json(one, what) for one, what in taken.items()]
+        print_json({**own, "done": not dry, "also": others, "with": more})
         return 0
-    _say_taken(said, folder, taken, others, dry)
+    for one, what in taken.items():
+        _say_taken(said, one, what, dry)
+    for other in others:
+        say(said, f"not reached: the run {other} holds it, too: --with children,forks, or name it: {short_id(other)}")
+    say(said, BEYOND)
     return 0
 
 
-def _say_taken(said: Globals, folder: Path, taken: redacting.Taken, others: list[str], dry: bool) -> None:
+def _as_json(run: Path, taken: redacting.Taken) -> dict[str, object]:
+    return {"run": run.name, "events": taken.seqs, "values": taken.values, "files": taken.files, "left": taken.left}
+
+
+def _say_taken(said: Globals, folder: Path, taken: redacting.Taken, dry: bool) -> None:
     typer.echo(folder.name)
     events = " ".join(map(str, taken.seqs)) or "none"
     head = "would go" if dry else "gone"
     say(said, f"{head}: {plural(taken.values, 'value')} (events {events}), {plural(len(taken.files), 'file')}")
     if taken.left:
         say(said, f"as a name or a word of the format it stays in the events {' '.join(map(str, taken.left))}")
-    for other in others:
-        say(said, f"not reached: the run {other} holds it, too: harness runs redact {short_id(other)} …")
-    say(said, BEYOND)
 
 
-def _family(runs: Path, folder: Path) -> list[Path]:
+def _kin(runs: list[Listed], folder: Path) -> list[Path]:
     """The runs that may hold the same: those it began or was begun by, and its copies."""
-    with Index(runs) as index:
-        every = {run.name: run for run in index.runs()}
+    every = {run.name: run for run in runs}
     names, edges = {folder.name}, [(run.name, other) for run in every.values() for other in (run.parent, run.fork)]
     while more := {n for pair in edges for n in pair if n in every and names & set(pair)} - names:
         names |= more

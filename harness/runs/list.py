@@ -13,8 +13,8 @@ from harness.errors import HarnessError
 from harness.events.line import MAX_LINE, BadLine, at_seconds, check_known, lifted, parse, told
 from harness.events.scan import has_attempts, open_journal
 
-LIVE = ("open", "stopped")
-"""Neither ended nor parked: owned; its owner is gone."""
+LIVE = ("open", "stopped", "forked")
+"""Neither ended nor parked: owned; its owner is gone; a fork that had none yet."""
 
 UNTOLD = ("never started", "damaged", "unreadable", "newer")
 """No first event; no journal; no right to read it; written by a newer harness."""
@@ -67,6 +67,7 @@ class Listed:
         return {
             "run": self.name, "skill": self.skill, "goal": self.goal, "began": self.began, "stop": self.stop,
             "code": self.code, "waiting": list(self.waiting), "until": self.until, "problem": self.problem or None,
+            "parent": self.parent or None, "fork": self.fork or None,
         }  # fmt: skip
 
 
@@ -87,11 +88,13 @@ def _listed(folder: Path, first: dict[str, Any], newest: dict[str, Any]) -> List
     start, goal = first["data"], told(first["data"].get("goal", ""))
     last = newest["data"] if newest["kind"] in ("run.end", "park") else {}
     parked, until = newest["kind"] == "park", last.get("until")
-    fork = (start.get("fork") or {}).get("run", "")
+    link = start.get("fork") or {}
+    fork, is_fresh = link.get("run", ""), newest["seq"] <= link.get("seq", 0)
     began = (named_at(folder) if fork else None) or at_seconds(first["at"])  # a fork's first line has its source's time
+    stop = last.get("stop") or live(folder, "forked" if is_fresh else "stopped")
     return Listed(
-        folder, start.get("skill", ""), goal if isinstance(goal, str) else "…", began,
-        last.get("stop") or live(folder), parked, tuple(last.get("ops") or ()) if parked else (), last.get("exit"),
+        folder, start.get("skill", ""), goal if isinstance(goal, str) else "…", began, stop, parked,
+        tuple(last.get("ops") or ()) if parked else (), last.get("exit"),
         (start.get("parent") or {}).get("run", ""), fork,
         at_seconds(until) if until else None,
     )  # fmt: skip
@@ -105,9 +108,9 @@ def named_at(folder: Path) -> float | None:
         return None
 
 
-def live(folder: Path) -> str:
+def live(folder: Path, unowned: str = "stopped") -> str:
     """The state of a run that has neither ended nor parked."""
-    return "open" if is_owned(folder) else "stopped"
+    return "open" if is_owned(folder) else unowned
 
 
 def unreadable(folder: Path) -> Listed:

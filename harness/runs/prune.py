@@ -128,6 +128,12 @@ def _with_relatives(runs: Sequence[Listed], run: Listed, wish: Wish) -> Iterator
     yield run
 
 
+def family(runs: Sequence[Listed], folder: Path, relatives: frozenset[str]) -> list[Listed]:
+    """A run and those of its children and forks that go along, itself last."""
+    named = [run for run in runs if run.folder == folder]
+    return [one for run in named for one in _with_relatives(runs, run, Wish(relatives=relatives))]
+
+
 def left_behind(runs: Sequence[Listed], gone: Sequence[Listed]) -> list[str]:
     """Runs that stay and were begun by, or copied from, one that goes."""
     names = {run.name for run in gone}

@@ -60,6 +60,17 @@ def redact(
         log.close()
 
 
+def redact_all(
+    folders: Sequence[Path], wish: Wish, why: str, by: str, io: IO, clock: Clock, seals: Path | None, dry: bool = False
+) -> dict[Path, Taken]:
+    """The same for several runs, as far as they hold it. Each is looked at first: a refusal changes none of them."""
+    held = also_holding(folders, wish) if len(folders) > 1 else []
+    meant = [folder for folder in folders if folder.name in held] or folders[-1:]
+    for folder in meant if len(meant) > 1 else ():
+        redact(folder, wish, why, by, io, clock, seals, dry=True)
+    return {folder: redact(folder, wish, why, by, io, clock, seals, dry) for folder in meant}
+
+
 def _unchanged(seals: Path | None, folder: Path, good: bytes) -> None:
     """A redaction that was killed half-way left the seal of what it took out."""
     if REDACTS not in good:

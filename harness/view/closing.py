@@ -55,6 +55,9 @@ MEANING = {
 }
 
 
+FORKED = "a fork, and nobody has gone on with it yet"
+
+
 def first_line(run: Run, glyphs: Glyphs, columns: int | None = None) -> str:
     """`oncall-triage k3v9  $0.50 · 20 turns · landlock`, escaped; limits that do not fit are left out."""
     start = run.start
@@ -144,7 +147,8 @@ def meaning(run: Run, stop: str) -> str:
     hint = str(ended.get("hint") or "")
     if hint and not hint.startswith("harness "):
         return hint
-    sentence = MEANING.get(stop, stop)
+    is_fork = stop == "stopped" and (run.start.get("fork") or {}).get("seq") == run.seq
+    sentence = FORKED if is_fork else MEANING.get(stop, stop)
     unmet = ", ".join(f"{item.get('name')} #{item.get('op')}" for item in ended.get("unmet") or ())
     return f"{sentence}; left open: {unmet}" if unmet else sentence
 
