@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from harness.errors import HarnessError
 from harness.loop.run import Said
-from tests.cage_world import Caged, make
+from tests.cage_world import Caged, make, needs_full
 from tests.loop_world import Person, call, finish, reply
 
 NONE = "sandbox: {require: none}\n"
@@ -141,3 +142,20 @@ def test_many_asks_are_each_shown_and_enter_means_no(project: Caged) -> None:
     project.person = Person([Said("allow")] * 9)
     again = project.run([reply(call("act", "--n", "1")), reply(call("act", "--n", "1")), finish()])
     assert len(project.person.shown) == 2, again.codes()
+
+
+@needs_full
+def test_a_name_borrowed_by_a_repository_gets_nothing_that_its_owner_gets(
+    project: Caged, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    """A variable and a secret are given to a tool by its name; a file of that name that may run once is none."""
+    monkeypatch.setenv("PLACE", "prod-cluster")
+    monkeypatch.setenv("TOKEN", "tok-4711-Az09qwertY")
+    project.policy(NONE + "env: {show: [PLACE]}\nsecrets: {TOKEN: {tools: [show], from: env}}")
+    path = project.tool("show", "env", "@meta effect read\n@env TOKEN  a token")
+    ran = project.one("show")
+    out = ran.text(ran.of("tool.end")[0]["data"]["out"])
+    assert ran.codes() == ["allow"] and "prod-cluster" in out and "[secret:TOKEN]" in out
+    project.trust = replace(project.trust, own=(str(project.path / "skills"),), files={str(path): "once"})
+    again = project.one("show")
+    assert again.codes() == ["ask"] and "TOKEN, which your policy does not give to show" in again.reasons()[0]

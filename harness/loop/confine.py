@@ -90,7 +90,7 @@ def variables(run: Run, op: Operation, tool: Tool) -> list[str]:
     guard = run.world.guard
     if guard is None:
         return []
-    plain = passed(tool, guard.settings, guard.environ).variables
+    plain = passed(tool, guard.given(tool), guard.environ).variables
     return sorted({*plain, *guard.released(tool, _is_approved(op)).values})
 
 
@@ -119,7 +119,7 @@ def confined(run: Run, op: Operation, tool: Tool, job: Job, io: IO, direct: bool
         work = run.folder / "ops" / str(op.n) / str(op.attempt) / "work"
         secret = _secrets(guard, op, tool)
         given = stack.enter_context(placed(tool, secret, work, io))
-        plain = passed(tool, guard.settings, guard.environ)
+        plain = passed(tool, guard.given(tool), guard.environ)
         env = {**job.env, **plain.variables, **given}
         tools = toolchains(guard.environ) if guard.is_test_runner(tool) else Toolchains(env["PATH"])
         env["PATH"] = tools.path

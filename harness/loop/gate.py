@@ -206,7 +206,7 @@ def call_digest(run: Run, n: int, request: Request) -> str:
 def _values(run: Run, tool: Tool | None) -> dict[str, str]:
     """What the plain variables hold that the person passes to the tool: they may say where it acts."""
     guard = run.world.guard
-    return dict(passed(tool, guard.settings, guard.environ).variables) if guard is not None and tool else {}
+    return dict(passed(tool, guard.given(tool), guard.environ).variables) if guard is not None and tool else {}
 
 
 def record(

@@ -78,13 +78,19 @@ class Guard:
         """Whether the tool has the profile of a test runner: it writes the workspace and uses loopback."""
         return tool.name in self.settings.tests
 
+    def given(self, tool: Tool) -> Settings:
+        """The settings as they hold for a tool: what is given to a name is not given to a file that nobody trusts."""
+        if self.trust.of(tool.path) == "trusted":
+            return self.settings
+        return replace(self.settings, env={}, secrets={}, hosts={})
+
     def released(self, tool: Tool, yes: bool = False) -> Released:
         """The secrets of a tool. One that is there and may not be used is a problem of the call, not of the run.
 
         `yes`: a person said that it may have those that the policy does not give to it.
         """
         try:
-            found = released(tool, self.settings, self.environ, self.fence.workspace, self.keys, yes)
+            found = released(tool, self.given(tool), self.environ, self.fence.workspace, self.keys, yes)
             self.masker.learn({name: value.reveal() for name, value in found.values.items()})
             return found
         except HarnessError as error:
@@ -110,9 +116,9 @@ class Guard:
         """
         if not any(word != "none" for word in tool.net):
             return Grant()
-        plain = passed(tool, self.settings, self.environ).variables
+        plain = passed(tool, self.given(tool), self.environ).variables
         secret = {name: value.reveal() for name, value in self.released(tool, yes).values.items()}
-        return hosts_of(tool, values, {**plain, **secret}, self.settings)
+        return hosts_of(tool, values, {**plain, **secret}, self.given(tool))
 
     def confined(self, tool: Tool, request: Request) -> Request:
         """The request with what the call would be given and how it would be confined, or why it may not run so."""
@@ -120,7 +126,7 @@ class Guard:
             return request
         secret = self.released(tool)
         choice = self._level(tool, request.effect, secret)
-        env = tuple(sorted(passed(tool, self.settings, self.environ).variables))
+        env = tuple(sorted(passed(tool, self.given(tool), self.environ).variables))
         request = replace(request, env=env, secrets=tuple(sorted(secret.values)), auth=secret.problems)
         request = replace(request, ungranted=secret.ungranted)
         try:

@@ -68,7 +68,7 @@ def guarded_area(
     settings, workspace = guard.settings, project.resolve()
     more = [*skill, *guard.readable]
     if tool is not None:
-        more += passed(tool, settings, guard.environ).readable
+        more += passed(tool, guard.given(tool), guard.environ).readable
     roots = guard.fence.roots
     closed = [*own_roots(workspace, roots), *roots, *guard.hidden, *map(Path, tools_path)]
     return Area(
