@@ -49,6 +49,12 @@ def home_of(project: Path) -> Path:
     return owning(home, project)
 
 
+def confined(project: Path) -> Path:
+    """The project, whose calls run at landlock: below it only a word at a terminal counts."""
+    (home_of(project) / ".config" / "harness" / "policy.yaml").write_text("version: 1\nsandbox: {require: landlock}\n")
+    return project
+
+
 def owning(home: Path, project: Path) -> Path:
     """The home of somebody whose own work the project is, as `harness trust --own` notes it."""
     entry = replace(fresh(find_project(project)), own=True)

@@ -26,6 +26,7 @@ COMMANDS = {
     "skills export": ("skills export claude work", 0), "tools list": ("tools", 0),
     "tools show": ("tools show look", 0), "tools check": ("tools check look", 0), "tools run": ("tools run look", 0),
     "policy explain": ("policy explain look", 0), "policy check": ("policy check", 0),
+    "policy grants": ("policy grants", 0),
     "tools new": ("tools new fresh-tool", 0), "stop": ("stop RUN", 0), "runs wake": ("runs wake", 0),
     "models list": ("models", 0), "models check": ("models check scripted:ok.yaml", 0),
     "models add": ("models add nope", 2),

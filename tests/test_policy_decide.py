@@ -12,9 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.events.state import Spent
-from harness.policy import EFFECTS, SETTINGS, Grant, Policy, Rule, Setting, Test
+from harness.policy import EFFECTS, LEVELS, RELAXABLE, SETTINGS, Grant, Policy, Rule, Setting, Test
+from harness.policy import WORDS as WORDS_KEPT
 from harness.policy.decide import decide
+from harness.policy.granting import DAY_S, grant_of, offered, standing
 from harness.policy.request import CheckedPath, Decision, Destination, Grounding, Request, Typed
+from harness.policy.rules import connected, grants, matches
 
 STRENGTH = {"allow": 0, "ask": 1, "deny": 2}
 WORDS = st.text("ab1", max_size=3)
@@ -329,6 +332,85 @@ def test_a_remembered_yes_is_one_to_the_very_same_call(fields: dict[str, Any], v
     assert said.verdict == verdict
     assert verdict == "ask" or said.rules == ("grant g1",)
     assert decide(request, Policy(rules=(Rule("deny", place="u:1"),)), [GRANT]).verdict == "deny"
+
+
+GRANTS = st.lists(
+    st.builds(
+        Grant, st.sampled_from(["g-1", "#2"]), TOOLS, st.just("5f"),
+        st.dictionaries(st.sampled_from(["to", "n", "path"]), st.tuples(WORDS), max_size=2), st.just("/w"),
+        st.sampled_from(["full", "none"]), hosts=st.sampled_from([(), (), ("x.io:443",)]),
+        since=st.integers(0, 9).map(float), until=st.integers(0, 9).map(float),
+    ),
+    max_size=4,
+).map(tuple)  # fmt: skip
+AT_HOSTS = st.builds(
+    replace, REQUESTS, reads=st.booleans(), hosts=st.sampled_from([("x.io:443",), ("x.io:443", "y.io:443"), ()]),
+    dests=st.lists(st.builds(Destination, st.just("--url"), st.sampled_from(["https://x.io/a", "y.io", "a@x.io"]),
+                             st.booleans()), max_size=2).map(tuple),
+)  # fmt: skip
+
+
+@given(st.one_of(REQUESTS, HARMLESS, AT_HOSTS), POLICIES, GRANTS, SPENT)
+def test_a_grant_never_lifts_a_denial_nor_a_rule_that_asks(
+    request: Request, policy: Policy, held: tuple[Grant, ...], spent: Spent
+) -> None:
+    without, with_them = decide(request, policy, (), spent), decide(request, policy, held, spent)
+    if without.verdict != "ask":
+        assert with_them == without
+    if with_them != without:
+        assert with_them.verdict == "allow" and all(rule.startswith("grant ") for rule in with_them.rules)
+        assert request.effect in RELAXABLE and request.effect_declared and not request.unconfined
+        asking = [rule for rule in policy.rules if rule.verdict == "ask" and matches(rule, request)]
+        assert not asking and all(dest.value.isascii() for dest in request.dests)
+
+
+@given(st.one_of(REQUESTS, AT_HOSTS), st.one_of(REQUESTS, AT_HOSTS), POLICIES, st.sampled_from(WORDS_KEPT))
+def test_a_grant_is_no_wider_than_the_call_it_was_given_for(
+    asked: Request, other: Request, policy: Policy, word: Any
+) -> None:
+    grant = grant_of(asked, word, 0.0, 30)
+    if grant is None or not grants(grant, other):
+        return
+    assert (other.tool, other.path, other.digest, other.cwd) == (asked.tool, asked.path, asked.digest, asked.cwd)
+    assert LEVELS.index(other.level) >= LEVELS.index(asked.level)  # type: ignore[arg-type]
+    if word == "host":
+        assert other.reads and other.hosts and set(other.hosts) <= set(asked.hosts)
+        assert all(connected(dest.value) in (("x.io", 443), ("y.io", 443)) for dest in other.dests)
+    else:
+        assert dict(other.values) == dict(asked.values)
+
+
+@given(st.one_of(REQUESTS, AT_HOSTS), POLICIES, GRANTS, st.integers(0, 12), st.integers(0, 3))
+def test_an_expired_grant_is_as_good_as_none(
+    request: Request, policy: Policy, held: tuple[Grant, ...], now: int, days: int
+) -> None:
+    stand = standing(held, float(now), days)
+    assert all(one.since <= now < one.until and days for one in stand)
+    old = tuple(one for one in held if not one.since <= now < one.until)
+    assert decide(request, policy, standing(old, float(now), days)) == decide(request, policy)
+
+
+@given(st.one_of(REQUESTS, HARMLESS, AT_HOSTS), POLICIES, SPENT, st.integers(0, 2))
+def test_only_words_that_would_count_are_offered(request: Request, policy: Policy, spent: Spent, days: int) -> None:
+    words = offered(request, policy, spent, days)
+    assert not words or request.effect in RELAXABLE
+    assert days or set(words) <= {"run"}
+    for word in words:
+        grant = grant_of(request, word, 5.0, 1)
+        assert grant is not None and decide(request, policy, standing([grant], 6.0, 1), spent).verdict == "allow"
+
+
+def test_a_policy_that_remembers_for_less_long_cuts_what_was_said_before() -> None:
+    grant = replace(GRANT, since=0.0, until=30 * DAY_S)
+    assert standing([grant], 8 * DAY_S, 30) == (grant,)
+    assert standing([grant], 8 * DAY_S, 7) == () and standing([grant], 1.0, 0) == ()
+    assert standing([replace(grant, since=9.0)], 8.0, 30) == (), "a clock that was set back makes nothing last longer"
+
+
+def test_the_same_yes_said_again_is_the_same_grant() -> None:
+    first, again = (grant_of(send(digest="5f", cwd="/w"), "always", at, 30) for at in (0.0, 9.0))
+    assert first is not None and again is not None and first.id == again.id and first.until < again.until
+    assert grant_of(send(digest="60", cwd="/w"), "always", 0.0, 30).id != first.id  # type: ignore[union-attr]
 
 
 def test_a_limit_is_named_with_what_is_spent_and_its_file() -> None:

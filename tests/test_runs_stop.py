@@ -11,7 +11,7 @@ from subprocess import Popen
 
 import pytest
 
-from tests.command import COMMAND, AtTerminal, events, harness, is_alive, newest, start, waits
+from tests.command import COMMAND, AtTerminal, confined, events, harness, is_alive, newest, start, waits
 from tests.run_files import add_pipeline, add_skill, calls, finish, make_project, script
 
 Live = tuple[Popen[str], Path]
@@ -130,6 +130,7 @@ def test_a_run_whose_owner_was_killed_gets_its_end_and_now_kills_its_tool(
 
 
 def test_a_wish_of_before_does_not_stop_who_goes_on(project: Path) -> None:
+    confined(project)
     harness("run", "work", "x", "-m", script(project, calls(["act"]), finish("done")), cwd=project)
     run = newest(project)
     (run / "inbox/cancel-1.json").write_text('{"kind": "cancel", "now": true, "by": "user:x"}')

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.view.ask import approval_text, keys_text, question_text, tool_text
+from harness.view.ask import ACTS, approval_text, keys_text, question_text, tool_text
 from harness.view.text import width
 from tests.view_events import HOSTILE, SHOWN
 
@@ -91,12 +91,12 @@ def prompted(tmp_path):
 @pytest.mark.parametrize(
     ("keys", "answer"),
     [
-        ("y", "Approval(verdict='allow', why=None)"),
-        ("y\n", "Approval(verdict='allow', why=None)"),
-        ("q", "Approval(verdict='quit', why=None)"),
-        ("\x03", "Approval(verdict='quit', why=None)"),
-        ("\n", "Approval(verdict='deny', why=None)"),
-        ("\x04", "Approval(verdict='deny', why=None)"),
+        ("y", "Approval(verdict='allow', why=None, grant='once')"),
+        ("y\n", "Approval(verdict='allow', why=None, grant='once')"),
+        ("q", "Approval(verdict='quit', why=None, grant='once')"),
+        ("\x03", "Approval(verdict='quit', why=None, grant='once')"),
+        ("\n", "Approval(verdict='deny', why=None, grant='once')"),
+        ("\x04", "Approval(verdict='deny', why=None, grant='once')"),
     ],
 )
 def test_one_key_is_an_answer(prompted, keys, answer):
@@ -110,7 +110,7 @@ def test_no_takes_a_sentence(prompted):
     prompt = prompted()
     prompt.type("n")
     prompt.type("not on prod\n", after="reason): ")
-    assert prompt.answer() == "Approval(verdict='deny', why='not on prod')"
+    assert prompt.answer() == "Approval(verdict='deny', why='not on prod', grant='once')"
     assert prompt.restored()
 
 
@@ -119,7 +119,7 @@ def test_an_unknown_key_a_paste_and_an_arrow_ask_again(prompted):
     for keys in ("x", "yes please", "\x1b[A"):
         prompt.type(keys)
     prompt.type("y")
-    assert prompt.answer() == "Approval(verdict='allow', why=None)"
+    assert prompt.answer() == "Approval(verdict='allow', why=None, grant='once')"
 
 
 def test_what_was_typed_before_the_prompt_is_not_an_answer(prompted, tmp_path):
@@ -131,14 +131,14 @@ def test_what_was_typed_before_the_prompt_is_not_an_answer(prompted, tmp_path):
     time.sleep(0.6)
     assert not prompt.result.exists()
     os.write(prompt.fd, b"q")
-    assert prompt.answer() == "Approval(verdict='quit', why=None)"
+    assert prompt.answer() == "Approval(verdict='quit', why=None, grant='once')"
 
 
 def test_a_lost_terminal_parks(prompted):
     prompt = prompted(before="signal.signal(signal.SIGHUP, signal.SIG_DFL)")
     prompt.until("> ")
     os.close(prompt.fd)
-    assert prompt.answer() == "Approval(verdict=None, why=None)"
+    assert prompt.answer() == "Approval(verdict=None, why=None, grant='once')"
 
 
 def test_without_a_terminal_nobody_is_asked(tmp_path):
@@ -167,7 +167,7 @@ def test_a_handled_signal_ends_the_prompt(prompted):
     prompt.until("> ")
     time.sleep(0.1)
     os.kill(prompt.pid, signal.SIGTERM)
-    assert prompt.answer() == "Approval(verdict=None, why=None)"
+    assert prompt.answer() == "Approval(verdict=None, why=None, grant='once')"
     assert prompt.restored()
 
 
@@ -178,7 +178,7 @@ def test_a_word_from_elsewhere_closes_the_prompt(prompted, tmp_path):
     prompt.until("> ")
     word.touch()
     prompt.until("approved elsewhere by ann")
-    assert prompt.answer() == "Approval(verdict=None, why='approved elsewhere by ann')"
+    assert prompt.answer() == "Approval(verdict=None, why='approved elsewhere by ann', grant='once')"
 
 
 def test_a_value_over_a_screen_must_be_looked_at_first(prompted, tmp_path):
@@ -190,7 +190,7 @@ def test_a_value_over_a_screen_must_be_looked_at_first(prompted, tmp_path):
     prompt.type("e")
     prompt.type("q", after="q leaves -- ")
     prompt.type("y")
-    assert prompt.answer() == "Approval(verdict='allow', why=None)"
+    assert prompt.answer() == "Approval(verdict='allow', why=None, grant='once')"
 
 
 def test_a_question_takes_a_number_or_words_and_asks_again_for_nothing(prompted):
@@ -211,14 +211,29 @@ def test_a_question_can_be_left_open(prompted, keys):
 
 
 def test_the_request_is_shown_whole_and_the_model_speaks_last():
-    assert approval_text(REQUEST, 80).splitlines() == [
-        "? oncall-triage → replay-request wants to act: EXTERNAL",
-        "  2 of 3 · turn 4 · $0.06 of $0.50",
-        "    bin/replay-request --request-id r-1841 --env prod",
-        "    in /srv/shop · confinement landlock · digest 5f3a09c1",
+    sources = {"--request-id": ["search-logs #7"], "--env": ["your words", "the input"], "--x": []}
+    request = REQUEST | {"sources": sources}
+    assert approval_text(request, 100).splitlines() == [
+        "? oncall-triage → replay-request wants to act EXTERNALLY            2 of 3 · turn 4 · $0.06 of $0.50",
+        "    bin/replay-request --request-id r-1841 --env prod                                   in /srv/shop",
+        "    --request-id r-1841  from search-logs #7, not your words",
+        "    --env prod  from your words, the input",
+        "    --x  not your words",
+        "    confinement landlock · digest 5f3a09c1",
         '    rule: ask - "replays reach production" (policy.yaml:14)',
         '    the model says: "Replaying should confirm the fix."',
     ]
+    assert approval_text(REQUEST, 60).splitlines()[:4] == [
+        "? oncall-triage → replay-request wants to act EXTERNALLY",
+        "  2 of 3 · turn 4 · $0.06 of $0.50",
+        "    bin/replay-request --request-id r-1841 --env prod",
+        "    in /srv/shop",
+    ]
+
+
+@pytest.mark.parametrize("effect", ["read", "write", "money", "destructive", "odd"])
+def test_every_effect_is_named(effect):
+    assert f"wants to {ACTS.get(effect, effect)}" in approval_text(REQUEST | {"effect": effect}, 100)
 
 
 @pytest.mark.parametrize("columns", [200, 45, 20])
@@ -230,9 +245,40 @@ def test_prompts_fit_the_terminal_and_lose_nothing(columns):
     assert max(map(width, question_text("which " * 30, ["a" * 60], columns).splitlines())) <= columns
 
 
+KEPT = REQUEST | {"remember": ["run", "always", "host"], "days": 30, "hosts": ["api.x.io:443"]}
+
+
 def test_the_keys_are_not_torn_apart():
-    assert keys_text(80) == "    y once   e show the tool   n no, and tell it why   q stop   [n] no\n"
-    assert keys_text(45).splitlines() == ["    y once   e show the tool", "    n no, and tell it why   q stop   [n] no"]
+    assert keys_text(80, REQUEST) == "    y once   e show the tool   n no, and tell it why   q stop   [n] no\n"
+    assert keys_text(45, REQUEST).splitlines() == [
+        "    y once   e show the tool", "    n no, and tell it why   q stop   [n] no"]  # fmt: skip
+    assert keys_text(100, KEPT).splitlines() == [
+        "    y once   r this run   a always, 30 days   h any call to api.x.io:443, 30 days   e show the tool",
+        "    n no, and tell it why   q stop   [n] no"]  # fmt: skip
+    assert keys_text(45, KEPT).splitlines() == [
+        "    y once   r this run   a always, 30 days", "    h any call to api.x.io:443, 30 days",
+        "    e show the tool   n no, and tell it why", "    q stop   [n] no"]  # fmt: skip
+
+
+@pytest.mark.parametrize(("key", "word"), [("y", "once"), ("r", "run"), ("a", "always"), ("h", "host")])
+def test_a_key_says_how_long_a_yes_holds(prompted, key, word):
+    prompt = prompted(request=KEPT)
+    prompt.type(key)
+    assert prompt.answer() == f"Approval(verdict='allow', why=None, grant='{word}')"
+
+
+def test_a_key_that_is_not_offered_is_no_answer(prompted):
+    prompt = prompted()
+    for keys in ("r", "a", "h"):
+        prompt.type(keys)
+    prompt.type("n")
+    prompt.type("\n", after="reason): ")
+    assert prompt.answer() == "Approval(verdict='deny', why=None, grant='once')"
+
+
+def test_what_changed_of_a_tool_is_shown_before_the_model_speaks():
+    text = approval_text(REQUEST | {"diff": ["grant g-1 is void", "-old", "+new \x1b[31m"]}, 100)
+    assert text.index("+new \\x1b[31m") < text.index("the model says")
 
 
 def test_hostile_text_in_a_prompt_is_shown_escaped():

@@ -64,6 +64,7 @@ TABLE: dict[str, Row] = {
     "policy": Row("", LOOK, "Policy: what is allowed, asked and denied."),
     "policy explain": Row("policy:explain", LOOK, "Say what would become of a call, and why."),
     "policy check": Row("policy:check", LOOK, "Load every policy file and run the examples of its rules."),
+    "policy grants": Row("policy:grants", LOOK, "Approvals that are remembered; --revoke takes one back."),
     "trust": Row("trust:trust", LOOK, "Look at a project and let its skills and tools act."),
     "tools new": Row("tools_new:new", LOOK, "Write a new tool with a complete header."),
 }

@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from harness.loop.run import Said
 from harness.view.ask import approve, ask_question
@@ -39,7 +39,7 @@ class Terminal:
                 answer = approve({**request, "hide": self.hide}, _poll(elsewhere, self.runs_dir / request["run"]))
             finally:
                 self.view.resume()
-        return Said(answer.verdict, answer.why)
+        return Said(answer.verdict, answer.why, cast(Any, answer.grant))
 
     def question(self, question: str, options: Sequence[str], elsewhere: Callable[[], bool]) -> str | None:
         """Put a question; None when nobody could be asked, or the answer came otherwise."""

@@ -18,7 +18,7 @@ from harness.cli.guarding import confinement_notices, make_guard
 from harness.cli.options import Globals
 from harness.cli.outcome import check_out, finish, unfinished, write_out
 from harness.cli.output import flags
-from harness.cli.place import Place, find_tool, logs, runs_dir
+from harness.cli.place import Place, find_tool, ledger, logs, runs_dir
 from harness.cli.trusting import keep_lent
 from harness.cli.words import Words
 from harness.errors import HarnessError
@@ -73,6 +73,8 @@ class Driver:
         world.context = int(self.at.config.value("models.context"))
         world.guard, world.trust = make_guard(self.at, self.sandbox), self.at.trust
         self.said.hide = world.guard.masker.text
+        world.ledger = ledger(self.at)
+        world.ledger.grants()  # what cannot be used is said before anything runs
         world.seals = world.words = logs()
         world.tools_path = tuple(str(p) for p in self.at.config.value("tools.path"))
         return world

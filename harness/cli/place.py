@@ -19,6 +19,7 @@ from harness.skills.discovery import find_project, find_roots
 from harness.tools import Tool
 
 if TYPE_CHECKING:
+    from harness.policy.ledger import Ledger
     from harness.skills.discovery import Catalog
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +186,14 @@ def runs_dir(at: Place) -> Path:
 def logs() -> Path:
     """Where the digests of journals and of a person's words are kept, out of reach of every tool."""
     return state_folder(os.environ) / "logs"
+
+
+def ledger(at: Place) -> Ledger:
+    """What this person remembers of approvals, for runs of the project."""
+    from harness.events.io import IO
+    from harness.policy.ledger import Ledger
+
+    return Ledger(state_folder(os.environ), Path.home(), at.project, IO())
 
 
 def shown(at: Place, path: Path) -> str:

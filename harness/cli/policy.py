@@ -1,18 +1,22 @@
-"""`harness policy explain` and `check`: what the policy says of a call, and whether its files do what they show."""
+"""`harness policy`: what becomes of a call, whether the files do what they show, which approvals are remembered."""
 
 from __future__ import annotations
 
 import os
+import sys
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from harness.cli.options import globals_of, manual
-from harness.cli.output import print_findings, print_json
-from harness.cli.place import Place, catalog, find_tool, found_tool, place, runs_dir
+from harness.cli.output import print_findings, print_json, say
+from harness.cli.place import Place, catalog, find_tool, found_tool, ledger, place, runs_dir, shown
 from harness.errors import Finding, HarnessError, near_text
+from harness.policy import Grant
 from harness.policy.vouching import Trust
 
 EXITS = {"allow": 0, "ask": 5, "deny": 7}
@@ -60,13 +64,16 @@ def _explained(
     found = catalog(at)
     guard = make_guard(replace(at, trust=_trust(at, found, name, run, skill)), None)
     if run is not None:
-        return explain_in(look_at(guard, found, find_run(runs_dir(at), run), found_tool(at, name)), name, words)
+        seen = look_at(guard, found, find_run(runs_dir(at), run), found_tool(at, name))
+        seen.world.ledger = ledger(at)
+        return explain_in(seen, name, words)
     resolved = resolve(found, find(found, skill)) if skill is not None else None
     tool = resolved.tools.get(name) if resolved is not None else None
     if resolved is not None and tool is None and found_tool(at, name) is None:
         near = near_text(name, resolved.tools)
         raise HarnessError(f"{name} is no tool of {resolved.skill.name}{near}", f"harness skills show {skill}")
-    return explain(guard, at.project, Asked(tool or find_tool(at, name), words, goal, resolved))
+    asked = Asked(tool or find_tool(at, name), words, goal, resolved, ledger(at).grants())
+    return explain(guard, at.project, asked)
 
 
 def _trust(at: Place, found: Any, name: str, run: str | None, skill: str | None) -> Trust:
@@ -198,3 +205,76 @@ def _checked(at: Place) -> tuple[int, list[Finding]]:
 def _finding(rule: Any, what: str, fix: str) -> Finding:
     file, _, line = rule.place.rpartition(":")
     return Finding("rule", "warning", file, int(line), what, fix)
+
+
+@manual("harness policy grants", "harness policy grants --revoke g-5f3a09c1", codes=(0, 2, 3, 75),
+        notes=("Given at an approval prompt with a or h. What else may pass is a rule that you write, or --allow.",
+               "Yeses for one run (r) are in its journal: harness show RUN."))  # fmt: skip
+def grants(
+    ctx: typer.Context,
+    revoke: Annotated[str | None, typer.Option("--revoke", metavar="ID", help="take one back")] = None,
+) -> int:
+    """List the approvals that are remembered, whether each still counts, and until when; or take one back."""
+    said = globals_of(ctx)
+    at = place(said)
+    held = ledger(at)
+    if revoke is not None:
+        gone = held.drop(revoke)
+        if said.json:
+            print_json({"revoked": gone.id})
+        else:
+            say(said, f"revoked {gone.id}: {gone.tool}")
+        return 0
+    found = [(grant, _stands(grant, _days(at), time.time())) for grant in held.grants()]
+    if said.json:
+        print_json([_plain(grant, state) for grant, state in found])
+        return 0
+    for grant, state in found:
+        print("\n".join(_told(at, grant, state)))
+    if not found:
+        say(said, "no approval is remembered")
+    return 0
+
+
+def _days(at: Place) -> int:
+    from harness.policy.settings import load
+
+    return load(at.project).remember_days
+
+
+def _stands(grant: Grant, days: int, now: float) -> str:
+    """Whether a grant still counts: stands, expired, or why not."""
+    from harness.policy.granting import standing
+    from harness.tools.discovery import digest
+
+    if not standing([grant], now, days):
+        return "expired"
+    if "/scripts/" in grant.path:  # all scripts of the skill count, which a run looks at
+        return "stands"
+    try:
+        return "stands" if digest(Path(grant.path)) == grant.digest else "void: the tool changed"
+    except HarnessError:
+        return "void: the tool is gone"
+
+
+def _told(at: Place, grant: Grant, state: str) -> Iterator[str]:
+    from harness.view.text import one_line, shown_argv, wrap
+
+    columns = 80 if sys.stdout.isatty() else 10_000
+    what = f"any call to {' '.join(grant.hosts)}" if grant.hosts else shown_argv(_words(grant))
+    yield f"{grant.id}  {one_line(grant.tool)}  {state}"
+    yield from wrap(what, columns, "    ") if what else ()
+    until = time.strftime("%Y-%m-%d", time.localtime(grant.until))
+    yield from wrap(f"until {until} · in {one_line(shown(at, Path(grant.cwd)))} · confinement {grant.level} or more"
+                    f" · {one_line(grant.by)}", columns, "    ")  # fmt: skip
+
+
+def _words(grant: Grant) -> Iterator[str]:
+    """The values as somebody would type them, more or less: the tool's header says how it is spelled."""
+    for name, texts in grant.values.items():
+        for text in texts:
+            yield from (text,) if name == "args" else (f"--{name}", text)
+
+
+def _plain(grant: Grant, state: str) -> dict[str, Any]:
+    return asdict(grant) | {"word": grant.word, "state": state}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,12 +12,13 @@ import typer
 from harness.cli.masking import hide_of, masker_of
 from harness.cli.options import Globals, globals_of, manual
 from harness.cli.output import flags, print_json, say
-from harness.cli.place import Place, catalog, logs, place, runs_dir
+from harness.cli.place import Place, catalog, ledger, logs, place, runs_dir
 from harness.cli.words import Pipe, text_of
 from harness.errors import HarnessError
 from harness.events.io import IO
+from harness.events.log import follow
 from harness.events.scan import blob_text
-from harness.events.state import argv_in
+from harness.policy.showing import approval, changed
 from harness.runs.deliver import Waiting, meant, one, put, speaker, top_of, waiting
 from harness.runs.find import find_run, short_id
 from harness.view.ask import approval_text
@@ -43,10 +45,14 @@ def approve(
         return _at_terminal(said, at, found, resume)
     target = one(found, digest if op is not None else "")
     refuse_for_agent(target.folder)
+    if target.op.level in ("none", "limits"):
+        what = f"#{target.op.n} would run at confinement {target.op.level}: a yes to it counts at a terminal only"
+        raise HarnessError(what, "say it at a terminal", code=5)
     if len(digest) < MIN_DIGEST or not str(target.op.digest).startswith(digest):
         what = f"operation {target.op.n} has the digest {target.op.digest}"
         raise HarnessError(what, f"look again: harness show {target.folder.name}", code=5)
-    put(target, IO(), {"kind": "approve", "digest": target.op.digest, "why": why or ""}, hide_of(at), logs())
+    said_yes = {"kind": "approve", "digest": target.op.digest, "why": why or "", "at": time.time()}
+    put(target, IO(), said_yes, hide_of(at), logs())
     return said_words(said, at, [(target, "approved")], resume)
 
 
@@ -116,7 +122,8 @@ def _at_terminal(said: Globals, at: Place, found: list[Waiting], resume: bool) -
         request = _request(at, target) | {"n": number, "of": len(found)}
         reply = terminal.approve(request, lambda: False)
         if reply.verdict == "allow":
-            put(target, IO(), {"kind": "approve", "digest": target.op.digest, "why": ""}, hide_of(at), logs())
+            said_yes = {"kind": "approve", "digest": target.op.digest, "why": "", "grant": reply.grant}
+            put(target, IO(), said_yes | {"at": time.time()}, hide_of(at), logs())
         elif reply.verdict == "deny":
             put(target, IO(), {"kind": "deny", "why": reply.why or ""}, hide_of(at), logs())
         else:
@@ -164,13 +171,10 @@ def _terminal(at: Place, mode: Mode) -> Any:
 
 def _request(at: Place, target: Waiting) -> dict[str, Any]:
     """What the prompt shows of a call: as it was decided, with the file that would run."""
-    op, text = target.op, partial(blob_text, target.folder)
-    return {
-        "run": target.folder.name, "op": op.n, "skill": target.state.start.get("skill", ""), "tool": op.tool,
-        "effect": op.effect, "path": _path(at, target), "argv": list(argv_in(op, text)), "cwd": str(at.project),
-        "level": op.level or "none", "digest": op.digest or "",
-        "reasons": list(op.reasons), "turn": op.turn,
-    }  # fmt: skip
+    op, path = target.op, _path(at, target)
+    text, events = partial(blob_text, target.folder), follow(target.folder)
+    shown = approval(target.state, op, events, text, target.folder.name, path, str(at.project))
+    return shown | changed(ledger(at), op.asked.get("void", ""), path)
 
 
 def _path(at: Place, target: Waiting) -> str:

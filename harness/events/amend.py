@@ -92,6 +92,7 @@ def inherit(state: State) -> None:
     state.inherited, state.spent = state.spent, Spent()
     state.budget = dict(state.start.get("budget") or {})
     state.since_end = state.next_op
+    state.grants.clear()
     for said in state.start["fork"].get("settled") or ():
         _heed(state, said)
 

@@ -12,6 +12,7 @@ from typing import Any
 from harness.errors import TOO_LARGE
 from harness.events import asking
 from harness.events.amend import amend, inherit, is_seam
+from harness.events.granted import note_grant
 from harness.events.line import at_seconds
 from harness.events.receipt import argv_of, file_receipt, pinned_mark, slot_of
 from harness.events.spending import (
@@ -146,6 +147,7 @@ def _decide(state: State, data: dict[str, Any], n: int) -> None:
     if "argv" in data:
         op.argv, op.argv_at = argv_of(data["argv"]), data["argv"] if isinstance(data["argv"], dict) else None
     op.effect, op.repeat = data.get("effect", op.effect), data.get("repeat", op.repeat)
+    note_grant(state, op, data)
     op.digest, op.level, op.policy = data.get("digest", op.digest), data.get("level", op.level), state.policy
     if "amounts" in data and not op.counted:
         op.amounts = dict(data["amounts"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from harness.events.breaker import count_end
@@ -22,6 +23,11 @@ def argv_of(value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         return (value,)
     return tuple(value) if isinstance(value, list) else ()
+
+
+def argv_in(op: Operation, text: Callable[[Any], str]) -> tuple[str, ...]:
+    """The argv of an operation whose run's blobs `text` reads."""
+    return tuple(text(op.argv_at).split("\0")) if op.argv_at is not None else op.argv or ()
 
 
 def pinned_mark(state: State, tool: str) -> str:

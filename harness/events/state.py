@@ -48,9 +48,10 @@ class Operation:
     `attempt` is the number of the newest attempt, `attempt_open` is True between its start and its end, `attempt_boot`
     the host and boot it was started on. `tries` counts the attempts that may have had an effect. `rest_until` (epoch
     seconds) is when an announced retry or query is due. `result` is the data of the newest `tool.end`. `error` is the
-    reason a call never was one (a reply's parse error, or a `finish` beside other calls). `counted` is True once it was
-    allowed for the first time; `policy` is the digest of what it was decided under; `amounts` is what it moves, by
-    currency, until its end proves that nothing happened.
+    reason a call never was one (a reply's parse error, or a `finish` beside other calls). `granted` names the grant
+    that said yes, `decided_at` (epoch seconds) is when the newest decision was made, `asked` is what its event says for
+    the question to a person. `counted` is True once it was allowed for the first time; `policy` is the digest of what
+    it was decided under; `amounts` is what it moves, by currency, until its end proves that nothing happened.
     """
 
     n: int
@@ -70,6 +71,9 @@ class Operation:
     repeat: str = ""
     digest: str | None = None
     approved_by: str | None = None
+    granted: str = ""
+    decided_at: float = 0.0
+    asked: dict[str, Any] = field(default_factory=dict)
     counted: bool = False
     amounts: dict[str, str] = field(default_factory=dict)
     attempt: int = 0
@@ -154,6 +158,7 @@ class State:
     file or a pipe said in their place; `foreign` is True once somebody else gave the run a goal, an input or a message.
     `written` leads from the SHA-256 of a file to the call that first made it: its label and its words stay
     with the content, wherever that is read. `policy` is the digest of the policy that decides now.
+    `grants` are the yeses that hold for the whole run, by operation: the level and the digest of the tool.
     """
 
     status: str = "new"
@@ -196,6 +201,7 @@ class State:
     demonstration: bool = False
     renewed: bool = False
     denied: dict[Slot, str] = field(default_factory=dict)
+    grants: dict[int, tuple[str, str]] = field(default_factory=dict)
     happened: dict[Slot, str] = field(default_factory=dict)
     boot: str = ""
     barred: set[str] = field(default_factory=set)

@@ -9,6 +9,7 @@ from harness.events.state import Operation
 from harness.loop import reading
 from harness.loop.act import Crew
 from harness.loop.gate import build_request, call_digest, judge
+from harness.loop.granted import lapsed
 from harness.loop.run import Run
 from harness.policy import LEVELS, Level
 from harness.policy.decide import hard_denial
@@ -56,6 +57,10 @@ def _checked(run: Run, op: Operation) -> tuple[int, ...] | None:
     request, needs = build_request(run, op)
     if op.digest and not call_digest(run, op.n, request).startswith(op.digest):
         run.note("changed", f"the approval of operation {op.n} is void: {op.tool} is not what it was.")
+        judge(run, op)
+        return None
+    if old := lapsed(run, op, request):
+        run.note("changed", old)
         judge(run, op)
         return None
     if hard_denial(request) is not None or _is_weaker(request.level, op.level):

@@ -23,6 +23,7 @@ from harness.policy import Level
 from harness.policy.compose import unprotected_of
 from harness.policy.hosts import Grant
 from harness.policy.names import DRAFTS, lies_in
+from harness.policy.request import Request
 from harness.policy.settings import limits_of
 from harness.sandbox import Cage, names
 from harness.sandbox.choose import Refusal
@@ -137,13 +138,13 @@ def confined(run: Run, op: Operation, tool: Tool, job: Job, io: IO, direct: bool
                 guard.fence.forget(job.op_id)
 
 
-def network_text(run: Run, op: Operation, tool: Tool) -> str:
+def network_text(run: Run, tool: Tool, request: Request) -> str:
     """What the call could really reach, as a person is told; empty without network."""
-    guard, level = run.world.guard, cast(Level, op.level or "none")
+    guard, level = run.world.guard, cast(Level, request.level or "none")
     if guard is None:
         return ""
     try:
-        return guard.reaches(tool, run.values(tool.name, run.argv(op))).text(level)
+        return guard.reaches(tool, request.values).text(level)
     except HarnessError as error:
         return f"network: {error}"
 

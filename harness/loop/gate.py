@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 from harness.errors import TOO_LARGE, near_text
@@ -17,11 +16,11 @@ from harness.events.receipt import argv_of
 from harness.events.spending import without
 from harness.events.state import Operation
 from harness.graph.fresh import consumed, unmet
-from harness.loop import question
-from harness.loop.confine import network_text, secret_names
+from harness.loop import granted, question
 from harness.loop.known import file_pipeline
 from harness.loop.run import Run
 from harness.loop.scene import policy_of, scene_of
+from harness.loop.showing import facts
 from harness.policy import Policy
 from harness.policy.compose import MAX_CALLS, compose, too_large
 from harness.policy.decide import decide
@@ -29,6 +28,7 @@ from harness.policy.decide import over_budget as over_limit
 from harness.policy.request import Decision, Request
 from harness.secrets import passed
 from harness.tools import Tool, can_answer
+from harness.tools.discovery import digest_of
 
 DIGEST_SHOWN = 16
 MAX_DEPTH = 3
@@ -51,11 +51,18 @@ def judge_read(run: Run, op: Operation, request: Request) -> Decision:
 def _decided(
     run: Run, op: Operation, request: Request, policy: Policy, call: dict[str, Any] | None = None
 ) -> Decision:
-    decision = decide(request, policy, (), without(run.state, op))
+    grants = granted.given(run, request)
+    decision = decide(request, policy, grants, without(run.state, op))
     if decision.verdict == "deny" and may_have_acted(op):
         leave_to_person(run, op, f"it may not be tried again ({'; '.join(decision.reasons)})")
         return decision
-    record(run, op.n, request, decision, call=call, digest=_bound(run, op, request, decision))
+    used = next((grant for grant in grants if f"grant {grant.id}" in decision.rules), None)
+    plain = request.effect == "read" and decision.verdict != "ask" and used is None  # it needs nothing to be bound to
+    digest = "" if plain else call_digest(run, op.n, request)
+    more = {"by": f"grant:{used.id}", "grant": used.word} if used is not None else {}
+    if decision.verdict == "ask":
+        more = facts(run, op, request)
+    record(run, op.n, request, decision, call=call, digest=digest, more=more)
     return decision
 
 
@@ -66,10 +73,13 @@ def leave_to_person(run: Run, op: Operation, why: str) -> None:
     run.append("tool.end", data, op.n)
 
 
-def _bound(run: Run, op: Operation, request: Request, decision: Decision) -> str:
-    """What a yes is bound to; a plain read needs none."""
-    plain = request.effect == "read" and decision.verdict != "ask"
-    return "" if plain else call_digest(run, op.n, request)
+def use_grants(run: Run, waiting: Iterable[Operation]) -> None:
+    """Let remembered approvals answer calls that wait for a person, who may just have given one."""
+    for op in waiting:
+        request, _ = build_request(run, op)
+        grants = granted.given(run, request)
+        if grants and decide(request, policy_of(run), grants, without(run.state, op)).verdict == "allow":
+            judge(run, op)
 
 
 def is_undecided(op: Operation) -> bool:
@@ -80,7 +90,9 @@ def is_undecided(op: Operation) -> bool:
 def build_request(run: Run, op: Operation) -> tuple[Request, tuple[int, ...]]:
     """The call as it would be carried out, with whatever stands against it; the operations it would stand on."""
     request, needs = _request(run, op)
-    return replace(request, halted=_halted(run, op)), needs
+    tool = run.toolset.tools.get(op.tool)
+    digest = digest_of(tool) if tool is not None else ""
+    return replace(request, run=run.name, op=op.n, depth=run.depth, digest=digest, halted=_halted(run, op)), needs
 
 
 def _halted(run: Run, op: Operation) -> tuple[str, str, str] | None:
@@ -194,7 +206,7 @@ def call_digest(run: Run, n: int, request: Request) -> str:
     tool = run.toolset.tools.get(request.tool)
     parts = {
         "run": run.name, "op": n, "tool": str(tool.path) if tool else request.tool,
-        "file": run.tool_digest(tool) if tool else "", "argv": list(request.argv), "cwd": str(run.project),
+        "file": request.digest, "argv": list(request.argv), "cwd": str(run.project),
         "effect": request.effect, "level": request.level, "env": list(request.env), "values": _values(run, tool),
         "secrets": sorted({*request.secrets, *request.ungranted}),
         "hosts": list(request.hosts), "paths": [[path.real, path.mode] for path in request.paths],
@@ -210,8 +222,9 @@ def _values(run: Run, tool: Tool | None) -> dict[str, str]:
 
 
 def record(
-    run: Run, n: int, request: Request, decision: Decision, call: dict[str, Any] | None = None, digest: str = ""
-) -> None:
+    run: Run, n: int, request: Request, decision: Decision, call: dict[str, Any] | None = None, digest: str = "",
+    more: Mapping[str, Any] = {},
+) -> None:  # fmt: skip
     """Append the `decide` event of a rule's decision."""
     tool = run.toolset.tools.get(request.tool)
     data: dict[str, Any] = {"verdict": decision.verdict, "argv": run.fit_argv(request.argv)}
@@ -229,11 +242,16 @@ def record(
         data["digest"] = digest[:DIGEST_SHOWN]
     if call is not None:
         data["call"] = call
-    run.append("decide", data, n)
+    run.append("decide", data | dict(more), n)
 
 
-def person_decides(run: Run, op: Operation, verdict: str, by: str, via: str, why: str = "", inbox: str = "") -> None:
-    """Append a person's word on a waiting call, and put it on the disk. A yes does not lift a limit."""
+def person_decides(
+    run: Run, op: Operation, verdict: str, by: str, via: str, why: str = "", inbox: str = "", word: str = "once"
+) -> None:
+    """Append a person's word on a waiting call, and put it on the disk. A yes does not lift a limit.
+
+    `word` says how long a yes is to be remembered.
+    """
     over = over_budget(run, op) if verdict == "allow" else None
     data: dict[str, Any] = {"verdict": "deny" if over else verdict, "argv": run.fit_argv(run.argv(op))}
     if over is not None:
@@ -246,20 +264,16 @@ def person_decides(run: Run, op: Operation, verdict: str, by: str, via: str, why
     if over is None:
         data |= {"digest": op.digest, "by": by, "via": via} if op.digest else {"by": by, "via": via}
     if data["verdict"] == "allow":
-        data["grant"] = "once"
+        data |= _remembered(run, op, word, by)
     if inbox:
         data["inbox"] = inbox
     run.append("decide", data, op.n)
     run.log.sync()
 
 
-def shown(run: Run, op: Operation, position: Mapping[str, int]) -> dict[str, Any]:
-    """What an approval prompt is rendered from: the request alone, the model's own text last."""
-    tool = run.toolset.tools.get(op.tool)
-    return {
-        "run": run.name, "op": op.n, "skill": run.state.start.get("skill", ""), "tool": op.tool, "effect": op.effect,
-        "path": str(tool.path) if tool else op.tool, "argv": list(run.argv(op)), "cwd": str(Path(run.project)),
-        "digest": op.digest or "", "level": op.level or "none", "reasons": list(op.reasons), "turn": op.turn,
-        "network": network_text(run, op, tool) if tool else "", "secrets": secret_names(run, tool) if tool else [],
-        **position,
-    }  # fmt: skip
+def _remembered(run: Run, op: Operation, word: str, by: str) -> dict[str, Any]:
+    """What becomes of a yes to a call that is still the one which was shown; to another one it is void at its start."""
+    request, _ = build_request(run, op) if word != "once" else (None, ())
+    if request is None or not call_digest(run, op.n, request).startswith(op.digest or "-"):
+        return {"grant": "once"}
+    return granted.remember(run, op, request, word, by)

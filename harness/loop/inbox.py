@@ -16,6 +16,7 @@ from harness.events.witness import is_borne
 from harness.loop import cover
 from harness.loop.amend import amend
 from harness.loop.gate import DIGEST_SHOWN, person_decides
+from harness.loop.granted import VALID_S
 from harness.loop.result import artifacts_there, result_digest
 from harness.loop.run import Run
 
@@ -127,10 +128,18 @@ def _decision(run: Run, message: dict[str, Any], n: int, name: str) -> None:
         return
     if message["kind"] == "deny":
         person_decides(run, op, "deny", by, "command", str(message.get("why") or ""), name)
+    elif _is_old(run, message):
+        run.note("changed", f"the approval of operation {op.n} is void: it is more than 24 hours old.")
     elif str(message.get("digest", ""))[:DIGEST_SHOWN] != op.digest:
         run.note("changed", f"the approval of operation {op.n} is void: the call is another one now.")
     else:
-        person_decides(run, op, "allow", by, "command", "", name)
+        person_decides(run, op, "allow", by, "command", "", name, str(message.get("grant") or "once"))
+
+
+def _is_old(run: Run, message: dict[str, Any]) -> bool:
+    """Whether a yes was said too long ago to count; its time is that of the person's clock, as this run's is."""
+    at = message.get("at")
+    return isinstance(at, int | float) and run.world.clock.wall() - at > VALID_S
 
 
 def _settlement(run: Run, message: dict[str, Any], n: int, name: str) -> None:

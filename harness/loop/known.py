@@ -12,8 +12,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from harness.events.receipt import argv_in
 from harness.events.scan import blob_text
-from harness.events.state import Operation, State, argv_in
+from harness.events.state import Operation, State
 from harness.loop.made import said_in
 from harness.loop.run import Run
 from harness.policy.grounding import MAX_TEXT, Known, Near, Source, joined, occurs

@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
+from harness.events.log import follow
+from harness.events.state import Operation
 from harness.loop import inbox
 from harness.loop.act import Crew
 from harness.loop.ending import end, park
-from harness.loop.gate import person_decides, shown
+from harness.loop.gate import person_decides, use_grants
 from harness.loop.run import Run, Stop
+from harness.policy.showing import approval, changed
 
 
 def ask_people(run: Run) -> None:
     """At a terminal, ask for each waiting call in order; `quit` stops before any of them runs."""
-    ask = run.world.ask
-    waiting = inbox.approvals(run) if ask is not None else []
-    for position, op in enumerate(waiting, 1):
-        assert ask is not None
-        said = ask.approve(shown(run, op, {"n": position, "of": len(waiting)}), lambda: _is_elsewhere(run))
+    ask, asked = run.world.ask, 0
+    use_grants(run, inbox.approvals(run))
+    while ask is not None and (waiting := inbox.approvals(run)):
+        place = {"n": asked + 1, "of": asked + len(waiting)}
+        said = ask.approve(_shown(run, waiting[0]) | place, lambda: _is_elsewhere(run))
         if said.verdict == "quit":
             run.world.cancel.level = max(1, run.world.cancel.level)
         if said.verdict not in ("allow", "deny"):
             return
-        person_decides(run, op, said.verdict, "user", "prompt", said.why or "")
+        person_decides(run, waiting[0], said.verdict, "user", "prompt", said.why or "", word=said.grant)
+        use_grants(run, waiting[1:])
+        asked += 1
+
+
+def _shown(run: Run, op: Operation) -> dict[str, Any]:
+    tool = run.toolset.tools.get(op.tool)
+    path = str(tool.path) if tool is not None else op.tool
+    shown = approval(run.state, op, follow(run.folder), run.text, run.name, path, str(run.project))
+    return shown | changed(run.world.ledger, op.asked.get("void", ""), path)
 
 
 def park_for_approval(run: Run) -> Stop | None:

@@ -10,28 +10,28 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
-from harness.errors import HarnessError
 from harness.events.clock import Clock
 from harness.events.fold import apply
 from harness.events.hiding import hidden, masked_text
 from harness.events.io import IO
 from harness.events.line import to_json
 from harness.events.log import INLINE_LARGE, Log
-from harness.events.state import Operation, Receipt, Slot, State, argv_in
+from harness.events.receipt import argv_in
+from harness.events.state import Operation, Receipt, Slot, State
 from harness.executor import Cancel
 from harness.graph.fresh import Ground, Values
 from harness.loop.guard import Guard
 from harness.loop.toolset import Toolset, values_of
 from harness.models import Model
-from harness.policy import Rule
+from harness.policy import Rule, Word
 from harness.policy.grounding import Known, Source
+from harness.policy.ledger import Ledger
 from harness.policy.vouching import Trust
 from harness.prompt import Transcript
 from harness.secrets.masker import Masker
 from harness.tools import Tool
-from harness.tools.discovery import digest, folder_digest
 
 SAME_LOOK = 0.02
 """Seconds for which what was found on the disk holds."""
@@ -52,10 +52,14 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A person's word on a call: `verdict` is allow, deny, quit (stop the run) or None (could not be asked)."""
+    """A person's word on a call: `verdict` is allow, deny, quit (stop the run) or None (could not be asked).
+
+    `grant` is how long a yes holds.
+    """
 
     verdict: str | None
     why: str | None = None
+    grant: Word | Literal["once"] = "once"
 
 
 class Ask(Protocol):
@@ -92,12 +96,12 @@ class World:
     """What a run acts through, shared by a run and its children.
 
     `ask` is None where nobody can be asked, `guard` where nothing is confined, `seals` (the folder of the journals'
-    digests) where none are kept, `words` (of the digests of a person's words) where nobody asks whose they are.
-    `cancelled` hears the level of a stop that came from another process, `heard` the lines that a program which is the
-    model writes on stderr. `allow_fs` are types of FUSE file systems that the person lets runs live on; `early` lets
-    what waits for a time go on before it. `context` is how many tokens a request may grow to. `trust` says which files
-    a person lets act; only a trusted project's own words reach a model. `page_verdict` says whether what a page claims
-    still holds: fresh or stale, nothing for what is no page.
+    digests) where none are kept, `words` (of the digests of a person's words) where nobody asks whose they are,
+    `ledger` (approvals that outlast a run) where none are. `cancelled` hears the level of a stop that came from another
+    process, `heard` the lines that a program which is the model writes on stderr. `allow_fs` are types of FUSE file
+    systems that the person lets runs live on; `early` lets what waits for a time go on before it. `context` is how many
+    tokens a request may grow to. `trust` says which files a person lets act; only a trusted project's own words reach a
+    model. `page_verdict` says whether what a page claims still holds: fresh or stale, nothing for what is no page.
     """
 
     io: IO
@@ -116,6 +120,7 @@ class World:
     tools_path: tuple[str, ...] = ()
     passed: Mapping[str, str] = field(default_factory=dict)
     guard: Guard | None = None
+    ledger: Ledger | None = None
     seals: Path | None = None
     words: Path | None = None
     runs_dir: Path = field(default=Path(".harness/runs"))
@@ -264,13 +269,6 @@ class Run:
     def tool_mark(self, tool: Tool) -> str:
         """A tool's file as receipts remember it: 16 hex digits; empty when it cannot be read."""
         return (self.file_digest(str(tool.path)) or "")[:16]
-
-    def tool_digest(self, tool: Tool) -> str:
-        """SHA-256 of what a call of the tool starts: its file, of a skill's script all of the skill's scripts."""
-        try:
-            return folder_digest(tool.path, tool.name) if tool.script else digest(tool.path)
-        except HarnessError:
-            return ""
 
     def fit_argv(self, argv: Sequence[str]) -> Any:
         """An argv for an event: the list, or a reference where it is long."""

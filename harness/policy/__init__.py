@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, Literal
 
 Level = Literal["none", "limits", "landlock", "full"]
@@ -26,6 +27,9 @@ DEFAULT_EFFECTS: Mapping[str, Setting] = {
 }  # fmt: skip
 
 Unattended = Literal["park", "deny"]
+Word = Literal["run", "always", "host"]
+"""How long and how widely a yes is remembered: in this run, this call for days, this tool at this host for days."""
+WORDS: tuple[Word, ...] = ("run", "always", "host")
 Operator = Literal["eq", "in", "max", "len_max", "under", "from", "host"]
 Source = Literal["system", "user", "project", "skill", "run"]
 """Whose word a rule or a limit is; `run` is a flag of this run."""
@@ -115,7 +119,12 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A remembered yes to one call: this tool with these bytes, all these values, here, confined at least so."""
+    """A remembered yes to one call: this tool with these bytes, all these values, here, confined at least so.
+
+    With `hosts` it is one to every call of a tool that only reads and reaches none but these; `values` are empty then.
+    It counts from `since` up to `until`, in epoch seconds. `by` is who said it, `pin` what a copy of the tool's file is
+    kept under.
+    """
 
     id: str
     tool: str
@@ -123,3 +132,14 @@ class Grant:
     values: Mapping[str, tuple[str, ...]]
     cwd: str
     level: Level
+    path: str = ""
+    hosts: tuple[str, ...] = ()
+    since: float = 0.0
+    until: float = inf
+    by: str = ""
+    pin: str = ""
+
+    @property
+    def word(self) -> Word:
+        """Which answer it stands for; the yeses of a run are named by its operation, `#9`."""
+        return "run" if self.id.startswith("#") else "host" if self.hosts else "always"

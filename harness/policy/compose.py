@@ -14,7 +14,7 @@ from pathlib import Path
 from harness.errors import TOO_LARGE
 from harness.policy import Operator, Policy
 from harness.policy.destinations import named
-from harness.policy.effects import effect_of
+from harness.policy.effects import effect_of, only_reads
 from harness.policy.grounding import Near, Source
 from harness.policy.hosts import is_argument
 from harness.policy.names import folded
@@ -72,7 +72,7 @@ def compose(tool: Tool, args: Sequence[str], scene: Scene) -> Request:
     request = Request(
         tool.name, tuple(args), effect, tool.effect_declared or tool.pipeline, origin, repeat=tool.repeat,
         skill=scene.skill, path=str(tool.path), cwd=str(scene.workspace), tainted=scene.tainted,
-        attended=scene.attended,
+        attended=scene.attended, reads=only_reads(tool),
     )  # fmt: skip
     if large := too_large(args, tool):
         return replace(request, large=large)

@@ -27,6 +27,12 @@ def effect_of(tool: Tool, settings: Settings | None = None) -> tuple[str, From]:
     return tool.effect, "header" if tool.effect_declared else "absent"
 
 
+def only_reads(tool: Tool) -> bool:
+    """Whether a call of the tool is a read, but for what its network makes of it."""
+    plain = not tool.roles.get("writes") and not tool.roles.get("amount")
+    return tool.effect == "read" and tool.effect_declared and plain and not tool.pipeline
+
+
 def _raised(tool: Tool, settings: Settings | None) -> str:
     """The least effect that the roles of the header stand for."""
     if tool.roles.get("amount"):

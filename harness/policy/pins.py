@@ -15,6 +15,8 @@ from harness.events.io import IO
 from harness.skills.reading import entries
 
 MOST_FILES = 10_000
+MOST_LINES = 120
+"""Lines of a difference that are shown."""
 COPIED = 256 * 1024
 """Bytes of a file up to which a copy is kept."""
 SKIPPED = frozenset((".git", ".harness"))
@@ -97,3 +99,28 @@ def forget_copies(folder: Path, io: IO, held: Collection[str]) -> None:
     with suppress(OSError):
         for path in [path for path in folder.iterdir() if path.name not in wanted]:
             io.unlink(path)
+
+
+def difference(before: bytes | None, path: Path) -> list[str]:
+    """What changed in a file since a copy of it was kept, as lines of a diff; a long one is cut, and says so."""
+    import difflib
+
+    now = bytes_of(path)
+    if before is None or now is None or b"\0" in before + now:
+        return ["  (its bytes cannot be shown)"]
+    old, new = (data.decode("utf-8", "replace").splitlines() for data in (before, now))
+    return cut_lines(list(difflib.unified_diff(old, new, lineterm="", n=2))[2:])
+
+
+def bytes_of(path: Path) -> bytes | None:
+    """The bytes of a file, where it can be read."""
+    try:
+        return path.read_bytes() if path.is_file() else None
+    except OSError:
+        return None
+
+
+def cut_lines(lines: list[str]) -> list[str]:
+    """The first of the lines, and how many more there are."""
+    more = len(lines) - MOST_LINES
+    return lines if more <= 0 else [*lines[:MOST_LINES], f"  (and {more} more lines)"]

@@ -76,7 +76,10 @@ class Request:
     `typed` are the arguments by the name that the header writes, `--opt` or `arg`; one without a value is not there.
     `sources` says for each text of an argument where it is from (`user`, `input`, `file`, `skill`, `tool:NAME`);
     `traced` is False while only `user` was looked for. `amounts` are sums by currency. `tainted`: untrusted text is in
-    the run. `attended`: somebody can be asked. `digest` is the SHA-256 of what would run.
+    the run. `attended`: somebody can be asked.
+    `run`, `op` and `depth` say for whom it would be made: the run's folder, the operation, how far below the first run.
+    `digest` is the SHA-256 of the tool's executable, of a skill's script that of all its scripts. `reads`: nothing but
+    its network makes the call more than a read.
     `trust` says how a person stands to the tool's own file: trusted, once (only in this run) or untrusted.
     """
 
@@ -85,6 +88,7 @@ class Request:
     effect: str = "external"
     effect_declared: bool = True
     effect_from: Literal["header", "absent", "raised"] = "header"
+    reads: bool = False
     repeat: str = ""
     run: str = ""
     op: int = 0

@@ -11,7 +11,7 @@ from decimal import Decimal, InvalidOperation
 from urllib.parse import urlsplit
 
 from harness.policy import LEVELS, Grant, Rule, Test
-from harness.policy.hosts import place_in
+from harness.policy.hosts import place_in, place_text
 from harness.policy.names import folded, lies_in
 from harness.policy.request import Request, Typed
 
@@ -61,11 +61,23 @@ def binds_all(rule: Rule, request: Request) -> bool:
 
 
 def grants(grant: Grant, request: Request) -> bool:
-    """Whether a remembered yes is one to exactly this call: the same bytes and values, here, confined no less."""
-    same = (grant.tool, grant.digest, grant.cwd) == (request.tool, request.digest, request.cwd)
-    if not same or not request.digest or dict(grant.values) != dict(request.values):
+    """Whether a remembered yes is one to this call: the same bytes and values, or hosts, here, confined no less."""
+    same = (grant.tool, grant.path, grant.digest, grant.cwd) == (
+        request.tool, request.path, request.digest, request.cwd)  # fmt: skip
+    if not same or not request.digest:
         return False
-    return request.level in LEVELS and LEVELS.index(request.level) >= LEVELS.index(grant.level)
+    if not (_stays_at(grant, request) if grant.hosts else dict(grant.values) == dict(request.values)):
+        return False
+    level = request.level or "none"
+    return level in LEVELS and LEVELS.index(level) >= LEVELS.index(grant.level)
+
+
+def _stays_at(grant: Grant, request: Request) -> bool:
+    """Whether a call that only reads goes nowhere but to the hosts of the grant, and names them as its receivers."""
+    if not request.reads or not request.hosts or not set(request.hosts) <= set(grant.hosts):
+        return False
+    places = [connected(dest.value) for dest in request.dests]
+    return all(at is not None and at[1] is not None and place_text((at[0], at[1])) in grant.hosts for at in places)
 
 
 def evaluate(option: str, test: Test, request: Request, *, exact: bool) -> bool | None:

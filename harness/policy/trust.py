@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.errors import BusyError, HarnessError
+from harness.errors import HarnessError
 from harness.events.io import IO, make_private
+from harness.policy.alone import alone
 from harness.policy.files import check_place, check_private
 from harness.policy.pins import forget_copies, keep_copies
 from harness.tools.regular import read_regular
@@ -25,7 +25,6 @@ Word = Literal["own", "trusted", "once", "changed", "unknown"]
 Files = Mapping[str, str]
 """Name of a file (below its folder, or absolute) → its pin."""
 VERSION, MAX_BYTES = 1, 16 * 1024 * 1024
-PATIENCE, PAUSE = 5.0, 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +213,7 @@ def update(state: Path, home: Path, io: IO, change: Callable[[Book], Book], seen
     try:
         make_private(state)
         check_private(state)
-        with _alone(state, io):
+        with alone(state / "trust.lock", io, "what is trusted"):
             book = change(read_book(state, home))
             held = [known for entry in book.entries for files in (entry.files, *entry.runs.values())
                     for known in files.values()]  # fmt: skip
@@ -226,18 +225,3 @@ def update(state: Path, home: Path, io: IO, change: Callable[[Book], Book], seen
         reason = (error.strerror or str(error)).lower()
         raise HarnessError(f"what is trusted cannot be kept: {reason}", "make it writable", str(state)) from error
     return book
-
-
-@contextmanager
-def _alone(state: Path, io: IO) -> Iterator[None]:
-    """Nobody else changes the record meanwhile."""
-    fd = io.open(state / "trust.lock", os.O_RDWR | os.O_CREAT)
-    try:
-        deadline = time.monotonic() + PATIENCE
-        while not io.lock(fd):
-            if time.monotonic() >= deadline:
-                raise BusyError("another process changes what is trusted", "try again", str(state))
-            time.sleep(PAUSE)
-        yield
-    finally:
-        os.close(fd)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.events.state import Operation, State
+from harness.events.texts import texts_of
 from harness.models import Part
 from harness.prompt import labels
 from harness.prompt import observation as seen
@@ -257,20 +258,6 @@ def own_words(content: Any, calls: Sequence[Mapping[str, Any]], plain: Callable[
     """
     lines = [*texts_of(content), *(_call_line(call, plain) for call in calls if not call.get("implicit"))]
     return "\n".join(line for line in lines if line.strip())
-
-
-def texts_of(content: Any) -> Iterator[str]:
-    """The texts among a provider's blocks, whatever its dialect."""
-    for block in content if isinstance(content, list) else [content]:
-        if isinstance(block, str):
-            yield block
-        elif isinstance(block, Mapping):
-            text = block.get("text") if block.get("type", "text") == "text" else None
-            yield text if isinstance(text, str) else str(block["content"]) if _is_message(block) else ""
-
-
-def _is_message(block: Mapping[str, Any]) -> bool:
-    return isinstance(block.get("content"), str) and "type" not in block
 
 
 def _call_line(call: Mapping[str, Any], plain: Callable[[object], str]) -> str:

@@ -15,16 +15,18 @@ from harness.events.log import unowned
 from harness.events.state import Operation, Spent
 from harness.executor import Cancel
 from harness.loop.gate import build_request
+from harness.loop.granted import given
 from harness.loop.guard import Guard
 from harness.loop.known import passed_on
 from harness.loop.run import Run, World
 from harness.loop.scene import guarded_area, policy_of, users_words
 from harness.loop.toolset import Toolset
-from harness.policy import Policy, Rule
+from harness.policy import Grant, Policy, Rule
 from harness.policy.budget import merged, places
 from harness.policy.compose import Scene, compose
 from harness.policy.decide import decide
 from harness.policy.examples import knows
+from harness.policy.granting import standing
 from harness.policy.request import Decision, Request
 from harness.policy.rules import failing, is_about
 from harness.runs.flags import Options, rules_of
@@ -37,16 +39,18 @@ from harness.skills.discovery import Catalog
 from harness.skills.names import find
 from harness.skills.reading import is_skill_file
 from harness.tools import Tool
+from harness.tools.discovery import digest_of
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A call to be explained. `goal` is the user's words, None for none that are known."""
+    """A call to be explained. `goal` is the user's words, None for none that are known, `grants` what is remembered."""
 
     tool: Tool
     args: tuple[str, ...]
     goal: str | None = None
     resolved: Resolved | None = None
+    grants: tuple[Grant, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,22 +85,26 @@ def explain(guard: Guard, project: Path, asked: Asked) -> Explained:
         knows(words) if words else None, guard.settings, policy, skill.name if skill is not None else "",
     )  # fmt: skip
     request = guard.confined(asked.tool, compose(asked.tool, asked.args, scene))
-    request = replace(request, trust=guard.trust.of(asked.tool.path))
+    request = replace(request, trust=guard.trust.of(asked.tool.path), digest=digest_of(asked.tool))
     if skill is not None and request.tool not in skill.allowed:
         request = replace(request, listed=False, near=near_text(request.tool, skill.allowed))
-    return _explained(request, policy, Spent(), () if words else asked.tool.known)
+    held = standing(asked.grants, Clock().wall(), guard.settings.remember_days)
+    return _explained(request, policy, Spent(), held, () if words else asked.tool.known)
 
 
 def explain_in(run: Run, name: str, args: tuple[str, ...]) -> Explained:
     """Judge a call as the next of a run."""
     op = Operation(run.state.next_op, "run", tool=name, arguments={"tool": name, "args": list(args)})
     request, _ = build_request(run, op)
-    return _explained(replace(request, attended=True), policy_of(run), run.state.spent)
+    request = replace(request, attended=True)
+    return _explained(request, policy_of(run), run.state.spent, given(run, request))
 
 
-def _explained(request: Request, policy: Policy, spent: Spent, unlooked: tuple[str, ...] = ()) -> Explained:
+def _explained(
+    request: Request, policy: Policy, spent: Spent, held: tuple[Grant, ...], unlooked: tuple[str, ...] = ()
+) -> Explained:
     rules = tuple((rule, tuple(failing(rule, request))) for rule in policy.rules if is_about(rule, request))
-    return Explained(request, decide(request, policy, (), spent), policy, spent, rules, unlooked)
+    return Explained(request, decide(request, policy, held, spent), policy, spent, rules, unlooked)
 
 
 def look_at(guard: Guard, catalog: Catalog, folder: Path, tool: Tool | None = None) -> Run:

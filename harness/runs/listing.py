@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from harness.policy import EFFECTS
 from harness.policy.effects import effect_of
-from harness.policy.pins import copy_of
+from harness.policy.pins import bytes_of, copy_of, cut_lines, difference
 from harness.policy.settings import PROJECT_FILE as POLICY
 from harness.policy.trust import Entry
 from harness.policy.vouching import SETTINGS, Scope, said_in
@@ -96,33 +95,17 @@ def changes(part: Part, entry: Entry | None, copies: Path) -> list[str]:
     for name in standing.changed:
         lines += _difference(name, part.owner / name, entry.files[name], part.pins[name], copies)
     for name in standing.added:
-        lines += [f"new: {name}", *_cut(_body(_bytes(part.owner / name), "+"))]
+        lines += [f"new: {name}", *cut_lines(_body(bytes_of(part.owner / name), "+"))]
     return [*lines, *(f"gone: {name}" for name in standing.removed)]
 
 
 def _difference(name: str, path: Path, before: str, now: str, copies: Path) -> list[str]:
     kinds = before.split()[0], now.split()[0]
     first = f"changed: {name}" + (f" (was a {kinds[0]}, is a {kinds[1]})" if kinds[0] != kinds[1] else "")
-    old, new = copy_of(copies, before), _bytes(path)
-    if old is None or new is None or b"\0" in old + new:
-        return [first, "  (its bytes cannot be shown)"]
-    before_lines, lines = (data.decode("utf-8", "replace").splitlines() for data in (old, new))
-    return [first, *_cut(list(difflib.unified_diff(before_lines, lines, lineterm="", n=2))[2:])]
-
-
-def _bytes(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes() if path.is_file() else None
-    except OSError:
-        return None
+    return [first, *difference(copy_of(copies, before), path)]
 
 
 def _body(data: bytes | None, mark: str) -> list[str]:
     if data is None or b"\0" in data:
         return ["  (its bytes cannot be shown)"]
     return [f"{mark}{line}" for line in data.decode("utf-8", "replace").splitlines()]
-
-
-def _cut(lines: list[str]) -> list[str]:
-    more = len(lines) - MOST_LINES
-    return lines if more <= 0 else [*lines[:MOST_LINES], f"  (and {more} more lines)"]

@@ -10,11 +10,11 @@ from typing import Any
 from harness.errors import HarnessError
 from harness.events.log import follow
 from harness.events.scan import blob_text
+from harness.events.texts import texts_of
 from harness.models.body import prefix_digest
 from harness.models.failures import REASONS
 from harness.models.script import STOPS
 from harness.models.scripted import DIALECT
-from harness.prompt.compile import texts_of
 from harness.runs.composing import Request, requests
 from harness.skills.discovery import Catalog
 from harness.skills.reading import is_skill_file

@@ -117,6 +117,17 @@ def folder_digest(path: Path, name: str) -> str:
     return found.hexdigest()
 
 
+def digest_of(tool: Tool) -> str:
+    """SHA-256 of what a call of the tool starts: its file, of a skill's script all of the skill's scripts.
+
+    Empty where it cannot be read.
+    """
+    try:
+        return folder_digest(tool.path, tool.name) if tool.script else digest(tool.path)
+    except HarnessError:
+        return ""
+
+
 def _walk(
     folder: Path, prefix: str, base: Path | None, loose: list[Finding], above: tuple[str, ...]
 ) -> Iterator[_File]:

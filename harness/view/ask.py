@@ -6,6 +6,7 @@ The texts are pure functions of the request; what the model says comes last and 
 from __future__ import annotations
 
 import hashlib
+import os
 import termios
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,10 +31,19 @@ from harness.view.text import escape, one_line, shown_argv, width, wrap
 LONG = 200
 """Characters of a value above which head, tail, length and digest are shown."""
 MOST_OF_FILE = 1 << 20
-KEYS = ("y once", "e show the tool", "n no, and tell it why", "q stop", "[n] no")
+ACTS = {
+    "read": "READ", "write": "WRITE", "external": "act EXTERNALLY", "money": "move MONEY",
+    "destructive": "act DESTRUCTIVELY",
+}  # fmt: skip
+WIDEST = 100
+"""Columns over which the parts of a line are not spread out."""
+YOURS = "your words"
+"""How a value that the person named says where it is from; all else is not."""
+KEEPS = {"r": "run", "a": "always", "h": "host"}
+"""A key → which remembered yes it gives."""
 Request = dict[str, Any]
-"""Keys: skill tool effect argv (without the tool) path cwd n of turn spent level network digest reasons text (the
-model's)."""
+"""Keys: skill tool effect argv (without the tool) path cwd n of turn spent level network secrets sources (an option's)
+digest reasons diff text (the model's), and which answers may be remembered: remember, for how many days, hosts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,23 +52,51 @@ class Approval:
 
     verdict: Literal["allow", "deny", "quit"] | None
     why: str | None = None
+    grant: str = "once"
 
 
 def approval_text(request: Request, columns: int) -> str:
     """The question for one call. Everything is escaped, nothing is cut without saying so."""
     who = f"{one_line(str(request.get('skill') or 'run'))} → {one_line(str(request['tool']))}"
-    effect = one_line(str(request.get("effect") or "external")).upper()
-    lines = wrap(f"? {who} wants to act: {effect}", columns)
-    lines += wrap(_place(request), columns, "  ")
-    lines += wrap(_command(request), columns, "    ")
+    effect = str(request.get("effect") or "external")
+    lines = _spread(f"? {who} wants to {ACTS.get(effect, one_line(effect))}", _place(request), columns, "  ")
+    cwd = f"in {one_line(_at_home(str(request['cwd'])))}" if request.get("cwd") else ""
+    lines += _spread(f"    {_command(request)}", cwd, columns, "    ")
     for value in request["argv"]:
         lines += wrap(_cut_note(value), columns, "    ") if len(value) > LONG else []
+    for option, sources in (request.get("sources") or {}).items():
+        lines += wrap(_origin(option, sources, request["argv"]), columns, "    ")
     lines += wrap(_facts(request), columns, "    ")
     for reason in request.get("reasons") or ():
         lines += wrap(f"rule: {one_line(str(reason))}", columns, "    ")
+    for line in request.get("diff") or ():
+        lines += wrap(one_line(line), columns, "    ")
     if request.get("text"):
         lines += wrap(f'the model says: "{one_line(shortened(str(request["text"])))}"', columns, "    ")
     return "\n".join(lines) + "\n"
+
+
+def _spread(left: str, right: str, columns: int, indent: str) -> list[str]:
+    """Two parts on one line, at its ends, where they fit; else below each other."""
+    most = min(columns, WIDEST)
+    if right and width(left) + 3 + width(right) <= most:
+        return [left + " " * (most - width(left) - width(right)) + right]
+    pad = left[: len(left) - len(left.lstrip())]
+    return wrap(left.lstrip(), columns, pad) + (wrap(right, columns, indent) if right else [])
+
+
+def _at_home(path: str) -> str:
+    home = os.path.expanduser("~")  # noqa: PTH111 - a text is wanted, and there may be no home
+    return f"~{path.removeprefix(home)}" if home != "/" and (path == home or path.startswith(f"{home}/")) else path
+
+
+def _origin(option: str, sources: Sequence[str], argv: Sequence[str]) -> str:
+    """Where an argument's value is from: `--request-id r-1841  from search-logs #7, not your words`."""
+    at = list(argv).index(option) + 1 if option in argv else len(argv)
+    value = f"{option} {one_line(shortened(argv[at]))}" if at < len(argv) else option
+    others = [one_line(source) for source in sources if source != YOURS]
+    told = [YOURS, *others] if YOURS in sources else [*others, "not your words"]
+    return f"{value}  {'from ' if len(told) > 1 or YOURS in sources else ''}{', '.join(told)}"
 
 
 def _place(request: Request) -> str:
@@ -75,8 +113,7 @@ def _command(request: Request) -> str:
 
 
 def _facts(request: Request) -> str:
-    parts = [f"in {one_line(str(request['cwd']))}"] if request.get("cwd") else []
-    parts += [f"confinement {one_line(str(request['level']))}"] if request.get("level") else []
+    parts = [f"confinement {one_line(str(request['level']))}"] if request.get("level") else []
     parts += [one_line(str(request["network"]))] if request.get("network") else []
     parts += [f"secrets {' '.join(map(one_line, request['secrets']))}"] if request.get("secrets") else []
     parts += [f"digest {one_line(str(request['digest']))[:8]}"] if request.get("digest") else []
@@ -131,12 +168,13 @@ def _approve(terminal: Terminal, request: Request, poll: Poll | None) -> Approva
     terminal.write(approval_text(request, columns))
     paged = not over_a_screen(request, columns, lines)
     while True:
-        terminal.write(keys_text(columns) + "> ")
+        terminal.write(keys_text(columns, request) + "> ")
         key = read_key(terminal.fd, poll)
         terminal.write((key[:1] if key.isprintable() else "") + "\n")
-        if key == "y" and paged:
-            return Approval("allow")
-        if key == "y":
+        yes = key == "y" or KEEPS.get(key) in (request.get("remember") or ())
+        if yes and paged:
+            return Approval("allow", grant=KEEPS.get(key, "once"))
+        if yes:
             terminal.write("    a value is longer than a screen: look at it with e first\n")
         elif key == "e":
             page(terminal, tool_text(request), poll)
@@ -149,14 +187,19 @@ def _approve(terminal: Terminal, request: Request, poll: Poll | None) -> Approva
             return Approval("deny")
 
 
-def keys_text(columns: int) -> str:
-    """The keys, as many on a line as fit whole."""
-    lines = [f"    {KEYS[0]}"]
-    for key in KEYS[1:]:
+def keys_text(columns: int, request: Request) -> str:
+    """The keys, as many on a line as fit whole. Those that remember a yes stand there where it would count."""
+    days = f"{request.get('days', 0)} days"
+    hosts = " ".join(map(one_line, request.get("hosts") or ()))
+    kept = {"run": "r this run", "always": f"a always, {days}", "host": f"h any call to {hosts}, {days}"}
+    keys = ["y once", *(kept[word] for word in request.get("remember") or () if word in kept)]
+    keys += ["e show the tool", "n no, and tell it why", "q stop", "[n] no"]
+    lines = [f"    {keys[0]}"]
+    for key in keys[1:]:
         if width(f"{lines[-1]}   {key}") <= columns:
             lines[-1] += f"   {key}"
         else:
-            lines.append(f"    {key}")
+            lines += wrap(key, columns, "    ")
     return "\n".join(lines) + "\n"
 
 
