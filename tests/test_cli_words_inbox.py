@@ -393,3 +393,20 @@ def test_the_prompt_of_a_pipe_at_the_same_terminal_does_not_read_the_pipe(
     terminals[0].keys("\r", after=0.1)
     terminals[0].end()
     assert not ledger(project) and (project / "out").read_text() == "acted\n"
+
+
+def test_a_yes_for_days_is_listed_answers_the_next_run_and_is_taken_back(
+    project: Path, terminals: list[AtTerminal]
+) -> None:
+    asked = at_terminal(terminals, project, *RUN, script(project, *ONE))
+    asked.until("a always, 30 days")
+    asked.keys("a")
+    assert asked.end()[0] == 0 and harness(*RUN, script(project, *ONE), cwd=project).returncode == 0
+    [told] = json.loads(harness("policy", "grants", "--json", cwd=project).stdout)
+    assert (told["tool"], told["state"]) == ("act", "stands") and ledger(project) == ["a", "a"]
+    listed = harness("policy", "grants", cwd=project).stdout
+    assert listed.startswith(f"{told['id']}  act  stands\n") and " or more · user\n" in listed
+    assert harness("policy", "grants", "--revoke", "g-none", cwd=project).returncode == 2
+    assert f"revoked {told['id']}" in harness("policy", "grants", "--revoke", told["id"], cwd=project).stderr
+    assert "no approval is remembered" in harness("policy", "grants", cwd=project).stderr
+    assert harness(*RUN, script(project, *ONE), cwd=project).returncode == 5 and ledger(project) == ["a", "a"]
