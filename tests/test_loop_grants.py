@@ -14,6 +14,7 @@ from harness.errors import HarnessError
 from harness.events.io import IO
 from harness.loop.run import Said
 from harness.policy.ledger import Ledger
+from harness.runs.fork import fork, point, read_source
 from tests.cage_world import Caged, make
 from tests.journal_lines import Hands
 from tests.loop_world import Person, Ran, call, finish, reply
@@ -219,6 +220,16 @@ def test_a_resume_uses_what_was_remembered_elsewhere(project: Caged) -> None:
     project.person = None
     more = project.resume(parked.folder)
     assert (more.stop.name, [kept for _, kept in told(more)]) == ("passed", ["always"])
+
+
+def test_a_fork_inherits_no_yes_for_the_run(project: Caged) -> None:
+    says(project, "run")
+    ran = project.run(twice())
+    assert [kept for _, kept in told(ran)] == ["run", "run"]
+    person, source = says(project, "once"), read_source(ran.folder)
+    more = project.resume(fork(project.world(), source, point(source, ran.of("tool.end")[0]["seq"])))
+    assert len(person.shown) == 1, (more.stop, more.codes())
+    assert told(more)[-1] == ("user", "once")
 
 
 def test_what_is_taken_back_before_the_start_is_not_started(project: Caged) -> None:

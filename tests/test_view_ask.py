@@ -260,6 +260,20 @@ def test_the_keys_are_not_torn_apart():
         "    e show the tool   n no, and tell it why", "    q stop   [n] no"]  # fmt: skip
 
 
+def test_a_key_too_long_for_a_line_stands_alone():
+    assert keys_text(45, KEPT | {"remember": ["host"], "hosts": ["status.example.org:443"]}).splitlines() == [
+        "    y once", "    h any call to status.example.org:443, 30", "    days",
+        "    e show the tool   n no, and tell it why", "    q stop   [n] no"]  # fmt: skip
+
+
+def test_a_paste_is_not_echoed_as_if_it_were_the_answer(prompted):
+    prompt = prompted()
+    prompt.type("yyy")
+    assert prompt.until("q stop").lstrip("\r").startswith("\n"), "the line of the answer stays empty"
+    prompt.type("q")
+    assert prompt.answer() == "Approval(verdict='quit', why=None, grant='once')"
+
+
 @pytest.mark.parametrize(("key", "word"), [("y", "once"), ("r", "run"), ("a", "always"), ("h", "host")])
 def test_a_key_says_how_long_a_yes_holds(prompted, key, word):
     prompt = prompted(request=KEPT)

@@ -170,7 +170,7 @@ def _approve(terminal: Terminal, request: Request, poll: Poll | None) -> Approva
     while True:
         terminal.write(keys_text(columns, request) + "> ")
         key = read_key(terminal.fd, poll)
-        terminal.write((key[:1] if key.isprintable() else "") + "\n")
+        terminal.write((key if len(key) == 1 and key.isprintable() else "") + "\n")  # a paste is no key, and no `y`
         yes = key == "y" or KEEPS.get(key) in (request.get("remember") or ())
         if yes and paged:
             return Approval("allow", grant=KEEPS.get(key, "once"))
@@ -194,12 +194,14 @@ def keys_text(columns: int, request: Request) -> str:
     kept = {"run": "r this run", "always": f"a always, {days}", "host": f"h any call to {hosts}, {days}"}
     keys = ["y once", *(kept[word] for word in request.get("remember") or () if word in kept)]
     keys += ["e show the tool", "n no, and tell it why", "q stop", "[n] no"]
-    lines = [f"    {keys[0]}"]
+    lines, torn = [f"    {keys[0]}"], False
     for key in keys[1:]:
-        if width(f"{lines[-1]}   {key}") <= columns:
+        if not torn and width(f"{lines[-1]}   {key}") <= columns:
             lines[-1] += f"   {key}"
-        else:
-            lines += wrap(key, columns, "    ")
+            continue
+        more = wrap(key, columns, "    ")
+        torn = len(more) > 1  # what follows must not stand behind the rest of it
+        lines += more
     return "\n".join(lines) + "\n"
 
 
