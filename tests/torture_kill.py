@@ -178,7 +178,7 @@ class Yard:
                 return process.returncode
             folder = self.folder()
             if process.returncode in PARKED and folder is not None:
-                speak(folder, IO(), self.tells)
+                speak(folder, IO(), self.tells, self.root.parent / "home/.local/state/harness/logs")
         raise AssertionError(f"the run goes on for ever: {self.codes}")
 
     def folder(self) -> Path | None:

@@ -191,8 +191,13 @@ def tells(ledger: Ledger, op_id: str, tool: str) -> dict[str, str]:
     return {"word": "happened", "output": PRINTED[tool]} if happened else {"word": "did-not-happen"}
 
 
-def speak(folder: Path, io: IO, knows: Callable[[str, str], dict[str, str]]) -> None:
-    """Approve, answer and settle whatever waits in a parked run, unless that was said already."""
+def speak(
+    folder: Path, io: IO, knows: Callable[[str, str], dict[str, str]], words: Path | None = None
+) -> None:  # fmt: skip
+    """Approve, answer and settle whatever waits in a parked run, unless that was said already.
+
+    `words` is where the digests of a person's words are kept.
+    """
     if must.whole_events((folder / "events.jsonl").read_bytes())[-1]["kind"] != "park":
         return
     for one in deliver.waiting(folder):
@@ -204,7 +209,7 @@ def speak(folder: Path, io: IO, knows: Callable[[str, str], dict[str, str]]) -> 
             more = knows(f"{one.folder.name}/{one.op.n}", one.op.tool)
         else:
             more = {"text": "yes"} if one.what == "answer" else {"digest": str(one.op.digest)}
-        deliver.put(one, io, {"kind": kind, **more})
+        deliver.put(one, io, {"kind": kind, **more}, words=words)
 
 
 def wide_site(root: Path, script: str = SCRIPT) -> WideSite:
