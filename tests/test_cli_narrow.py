@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli.app import TABLE, load
-from tests.command import COMMAND, AtTerminal, harness, newest
+from tests.command import COMMAND, AtTerminal, confined, harness, newest
 from tests.run_files import calls, finish, make_project, script
 
 COLUMNS = 45
@@ -53,6 +53,7 @@ def test_an_error_fits(project: Path, words: str) -> None:
 
 
 def test_the_printed_commands_of_a_parked_run_work_as_they_are_printed(project: Path) -> None:
+    confined(project)
     model = script(project, calls(["act", "--x", "a long word for the ledger"]), finish("done"))
     assert harness("run", "work", "go", "-m", model, cwd=project).returncode == 5
     code, seen = AtTerminal(*COMMAND, "show", cwd=project, columns=COLUMNS).end()

@@ -343,7 +343,7 @@ def test_a_script_that_cannot_be_read(tmp_path: Path, raw: bytes | None, says: s
 
 
 def test_a_folder_is_no_script(tmp_path: Path) -> None:
-    with pytest.raises(HarnessError, match="is a directory"):
+    with pytest.raises(HarnessError, match="a folder, not a file"):
         load_script(tmp_path)
 
 

@@ -60,7 +60,7 @@ def test_a_park_names_the_call_and_the_command_with_its_digest():
     log = Journal()
     log.start()
     log.reply(1, [call(9, "replay-request"), ask(10, "which pod?")], 1)
-    log.add("decide", 1, 9, verdict="ask", effect="external", digest="5f3a09c1deadbeef", by="rule")
+    log.add("decide", 1, 9, verdict="ask", effect="external", digest="5f3a09c1deadbeef", level="full", by="rule")
     log.add("park", 2, stop="needs-approval", exit=5, ops=[9], hint="")
     assert shown(log)[2:] == [
         "11:45:24 decide replay-request #9 waiting waits for your approval",
@@ -72,6 +72,16 @@ def test_a_park_names_the_call_and_the_command_with_its_digest():
         "  next: harness approve k3v9 9 --digest 5f3a09c1",
         "  next: harness answer k3v9 10 TEXT",
     ]
+
+
+@pytest.mark.parametrize(("level", "rest"), [("none", ""), ("limits", ""), ("landlock", " --digest 5f3a09c1")])
+def test_a_yes_to_a_call_that_is_not_confined_is_said_at_a_terminal_only(level: str, rest: str):
+    log = Journal()
+    log.start()
+    log.reply(1, [call(9, "replay-request")], 1)
+    log.add("decide", 1, 9, verdict="ask", effect="external", digest="5f3a09c1deadbeef", level=level, by="rule")
+    log.add("park", 2, stop="needs-approval", exit=5, ops=[9], hint="")
+    assert shown(log)[-1] == f"  next: harness approve k3v9 9{rest}"
 
 
 def test_what_runs_long_is_said_every_30_seconds():

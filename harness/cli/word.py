@@ -44,10 +44,7 @@ def approve(
     if digest is None:
         return _at_terminal(said, at, found, resume)
     target = one(found, digest if op is not None else "")
-    refuse_for_agent(target.folder)
-    if target.op.level in ("none", "limits"):
-        what = f"#{target.op.n} would run at confinement {target.op.level}: a yes to it counts at a terminal only"
-        raise HarnessError(what, "say it at a terminal", code=5)
+    _refuse_without_terminal(target)
     if len(digest) < MIN_DIGEST or not str(target.op.digest).startswith(digest):
         what = f"operation {target.op.n} has the digest {target.op.digest}"
         raise HarnessError(what, f"look again: harness show {target.folder.name}", code=5)
@@ -101,6 +98,14 @@ def _found(ctx: typer.Context, name: str, op: int | None, resume: bool) -> tuple
     return said, at, meant(folder, op, "approval")
 
 
+def _refuse_without_terminal(target: Waiting) -> None:
+    """Raises HarnessError (exit 5) for a call that a process which is no person could say yes to, too."""
+    refuse_for_agent(target.folder)
+    if target.op.level in ("none", "limits"):
+        what = f"#{target.op.n} would run at confinement {target.op.level}: a yes to it counts at a terminal only"
+        raise HarnessError(what, "say it at a terminal", code=5)
+
+
 def refuse_for_agent(folder: Path) -> None:
     """Raises HarnessError (exit 5) for a run that an agent drives: it has a shell of its own to speak with."""
     if speaker(top_of(folder)) == "agent":
@@ -113,8 +118,9 @@ def _at_terminal(said: Globals, at: Place, found: list[Waiting], resume: bool) -
     mode = current(flags(said))
     if not mode.can_ask:
         target = one(found)
-        fix = f"harness approve {target.folder.name} {target.op.n} --digest {str(target.op.digest)[:MIN_DIGEST]}"
         typer.echo(approval_text(_request(at, target), UNCUT), err=True, nl=False)
+        _refuse_without_terminal(target)
+        fix = f"harness approve {target.folder.name} {target.op.n} --digest {str(target.op.digest)[:MIN_DIGEST]}"
         what = f"operation {target.op.n} must be shown to a person, and there is no terminal"
         raise HarnessError(what, fix, code=5)
     terminal, words = _terminal(at, mode), []

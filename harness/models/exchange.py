@@ -105,19 +105,28 @@ class Exchange:
 
 
 class _Counted:
-    """A response whose bytes are counted: one that is too large is not read to its end."""
+    """A response whose bytes are counted: one that is too large is not read to its end.
+
+    Whole lines are handed on, since whoever reads them copies what it holds of a line for every piece of it.
+    """
 
     def __init__(self, response: Any) -> None:
         self.response = response
 
     def iter_bytes(self) -> Iterator[bytes]:
-        size = 0
+        size, held = 0, bytearray()
         for chunk in self.response.iter_bytes():
             size += len(chunk)
             if size > MOST_BYTES:
                 self.response.close()
                 raise Malformed(f"the reply is over {MOST_BYTES >> 20} MiB")
-            yield chunk
+            end = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
+            held += chunk[:end]
+            if end:
+                yield bytes(held)
+                held.clear()
+            held += chunk[end:]
+        yield bytes(held)
 
 
 _clients: dict[tuple[str | None, ...], Any] = {}

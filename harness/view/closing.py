@@ -210,7 +210,8 @@ def _wait(tree: Tree, run: Run, row: Row, stop: str) -> Wait:
         op = row.op if row.verb != "finish" else next(iter(asking(run)), row.op)
         return Wait(run.name, op, said, COMMANDS["needs-answer"])
     by_agent = (tree.main.start.get("model") or {}).get("ref") == "agent"  # it must not say yes by itself
-    digest = f" --digest {row.digest[:8]}" if row.digest and not by_agent else ""
+    anywhere = row.digest and not by_agent and row.level not in ("none", "limits")  # else at a terminal only
+    digest = f" --digest {row.digest[:8]}" if anywhere else ""
     said = shlex.join((row.name, *row.argv)) if row.verb in ("run", "stage") else ""
     return Wait(run.name, row.op, said, (("approve", digest),) if stop == "needs-approval" else ())
 

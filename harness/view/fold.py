@@ -142,7 +142,7 @@ def _pay(run: Run, data: dict[str, Any]) -> None:
 
 def _decide(run: Run, event: Event, data: dict[str, Any]) -> None:
     row = run.rows.get(event["op"]) or _unasked(run, event, data)
-    for name in ("code", "effect", "repeat", "digest"):
+    for name in ("code", "effect", "repeat", "digest", "level"):
         setattr(row, name, data.get(name) or "")
     row.reasons = _words(data.get("reasons"))
     if isinstance(data.get("argv"), list) and not row.argv:

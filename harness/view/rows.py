@@ -27,6 +27,7 @@ class Row:
     effect: str = ""
     repeat: str = ""
     digest: str = ""
+    level: str = ""
     attempt: int = 0
     outcome: str = ""
     started: float | None = None
