@@ -114,6 +114,9 @@ def test_it_has_the_users_environment(project: Project, monkeypatch: pytest.Monk
         ("print('[' * 100000)", "protocol", 75), ("print('x' * (17 << 20))", "protocol", 75),
         ("say(stop='length')", "length", 1), ("say(stop='refusal', text='no')", "refusal", 1),
         ("say(stop='overflow')", "overflow", 6),
+        ("say(stop='end', text='x', content=float('nan'))", "protocol", 75),
+        ("say(calls=[{'verb': 'run', 'arguments': {'tool': 'look', 'args': [float('inf')]}}])", "protocol", 75),
+        ("print('{\"stop\": \"end\", \"text\": \"x\", \"content\": 1e999}')", "protocol", 75),
     ],
 )  # fmt: skip
 def test_exits_and_what_is_no_reply(project: Project, body: str, wanted: str, code: int) -> None:

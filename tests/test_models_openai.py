@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 import subprocess
@@ -143,7 +144,8 @@ def test_parallel_calls_under_one_index(project: Project, served: Any) -> None:
     assert ran.stop.name == "passed"
 
 
-@pytest.mark.parametrize("given", ["{not json", "[1]", '"text"', "", "{" * 5000])
+@pytest.mark.parametrize("given", ["{not json", "[1]", '"text"', "", "{" * 5000,
+                                   '{"tool": "look", "args": [NaN]}', '{"tool": "look", "args": [1e999]}'])  # fmt: skip
 def test_arguments_that_are_no_object(project: Project, served: Any, given: str) -> None:
     """The model hears what is wrong, and the server is not sent back what it would refuse."""
     fake = served(Play("", [("run", given)]), Play("", [DONE]))
@@ -302,6 +304,8 @@ def test_a_server_that_counts_nothing(project: Project, served: Any) -> None:
         (Play("x", finish="length"), "length", 1), (Play("no", finish="content_filter"), "refusal", 1),
         (Play(deltas=[{"refusal": "I will not"}], finish="stop"), "refusal", 1),
         (Play(raw=b"data: " + b"[" * 100_000 + b"\n\n"), "protocol", 75),
+        (Play(deltas=[{"content": "hi", "score": math.nan}], finish="stop"), "protocol", 75),
+        (Play(raw=b'{"choices":[{"message":{"content":"a","k":1e999},"finish_reason":"stop"}]}'), "protocol", 75),
     ],
 )  # fmt: skip
 def test_failures_by_reason(project: Project, served: Any, play: Play, reason: str, code: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +15,8 @@ from harness.executor import Cancel
 from harness.models import Failure, Offer, Prompt, Reply, Said
 from harness.models.anthropic import Anthropic, named
 from harness.models.exchange import Patience
-from tests.fake_anthropic import Answer, fails, failures, finishes, looking_and_touching, runs, serving, text
+from harness.models.messages import Assembly, Malformed
+from tests.fake_anthropic import Answer, fails, failures, finishes, looking_and_touching, runs, serving, text, use
 from tests.loop_world import Project
 
 HAIKU = "anthropic:claude-haiku-5-5"
@@ -40,6 +43,8 @@ BROKEN = {
     "unknown delta": (Answer([runs(1, "touch")], fault="unknown delta", after=3), "protocol"),
     "unknown stop": (Answer([runs(1, "touch")], "tomorrow"), "protocol"),
     "one id twice": (Answer([runs(1, "touch"), runs(1, "touch")]), "protocol"),
+    "NaN": (Answer([{**runs(1, "touch"), "k": math.nan}]), "protocol"),
+    "infinite argument": (Answer([use(1, "run", tool="touch", args=[math.inf])]), "protocol"),
     "too long": (Answer([text("x" * 20 * 1024 * 1024)]), "protocol"),
 }
 
@@ -63,6 +68,20 @@ def test_case_10_an_event_of_two_mebibytes_is_taken(project: Project, serve: Any
     fake = serve(Answer([big, runs(1, "look")]), finishes(2))
     assert (project.run(HAIKU).stop.name, fake.refused) == ("passed", [])
     assert fake.requests[1]["messages"][1]["content"][0] == big
+
+
+def test_a_number_too_large_for_any_journal_is_no_reply() -> None:
+    block = '{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"run"%s}}'
+    with pytest.raises(Malformed):
+        Assembly(print).feed(block % ',"k":1e999')
+    whole = Assembly(print)
+    part = {"type": "input_json_delta", "partial_json": '{"tool":"look","args":[1e999]}'}
+    whole.feed(block % "")
+    whole.feed(json.dumps({"type": "content_block_delta", "index": 0, "delta": part}))
+    whole.feed('{"type":"content_block_stop","index":0}')
+    whole.feed('{"type":"message_delta","delta":{"stop_reason":"tool_use"}}')
+    with pytest.raises(Malformed):
+        whole.reply(1, 1, None)
 
 
 def asked() -> Prompt:

@@ -26,9 +26,10 @@ from harness.errors import HarnessError
 from harness.models import Call, Failure, Model, ModelRef, Opening, Prompt, Replied, Reply, Stop, Usage
 from harness.models.body import encode_turn
 from harness.models.chat import with_ids
+from harness.models.decoding import decoded, unambiguous
 from harness.models.failures import failure
 from harness.models.prices import facts_of
-from harness.models.verbs import TOOLS, calls_or_finish, make_call, unambiguous
+from harness.models.verbs import TOOLS, calls_or_finish, make_call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -191,9 +192,9 @@ def _turn(turn: Any) -> dict[str, Any]:
 def answer(raw: bytes, prompt: Prompt) -> Reply | str:
     """The reply that a program printed, or what is wrong with it."""
     try:
-        found = json.loads(raw, object_pairs_hook=unambiguous)
-    except (ValueError, RecursionError):
-        return "it printed no JSON object"
+        found = decoded(raw, unambiguous)
+    except ValueError as error:
+        return f"it printed no JSON object: {error}"[:200]
     wrong = _wrong(found)
     if wrong:
         return wrong

@@ -5,16 +5,16 @@ Pure. What a request holds depends on the prompt and the model alone, so that an
 
 from __future__ import annotations
 
-import json
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from harness.models import Call, Failure, ModelRef, Prompt, Replied, Reply, Results, Said, Stop, Turn, Usage
+from harness.models.decoding import decoded, unambiguous, whole
 from harness.models.failures import failure
 from harness.models.status import status_failure
 from harness.models.turns import Picture, Raw
-from harness.models.verbs import TOOLS, calls_or_finish, make_call, unambiguous
+from harness.models.verbs import TOOLS, calls_or_finish, make_call
 from harness.models.wanted import narrowed
 
 STOPS: dict[str, Stop] = {
@@ -106,10 +106,10 @@ class Assembly:
         not, since nobody can tell what it would add up to.
         """
         try:
-            event = json.loads(data, parse_constant=_no_number)
+            event = decoded(data)
             take = _TAKES.get(event["type"])
             return take(self, event) if take is not None else None
-        except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
             raise Malformed(f"{type(error).__name__}: {error}"[:200]) from error
 
     def reply(self, ms: int, first_ms: int | None, request_id: str | None) -> Reply | Failure:
@@ -145,8 +145,8 @@ class Assembly:
                 block[key] = whole(str(block.get(key) or "") + "".join(texts))
         if "partial_json" in pieces and is_whole:
             try:
-                block["input"] = _arguments("".join(pieces["partial_json"]) or "{}")
-            except (ValueError, RecursionError) as error:
+                block["input"] = decoded("".join(pieces["partial_json"]) or "{}", unambiguous)
+            except ValueError as error:
                 raise Malformed(f"the arguments of a call are no JSON: {error}"[:200]) from error
         made: dict[str, Any] = _mended(block)
         return made
@@ -224,21 +224,10 @@ def _count(said: object, key: str) -> int:
     return max(0, value) if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
-def _arguments(text: str) -> Any:
-    return json.loads(text, parse_constant=_no_number, object_pairs_hook=unambiguous)
-
-
 def _call(block: Mapping[str, Any]) -> Call:
     if not isinstance(block.get("id"), str) or not isinstance(block.get("name"), str):
         raise Malformed("a call has no id or no name")
     return make_call(block["id"], block["name"], block.get("input"))
-
-
-def whole(text: str) -> str:
-    """The text with its halves of characters joined; what is left of them is U+FFFD, as in the journal."""
-    if text.isascii():
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _mended(value: Any) -> Any:
@@ -247,7 +236,3 @@ def _mended(value: Any) -> Any:
     if isinstance(value, list):
         return [_mended(item) for item in value]
     return {whole(key): _mended(item) for key, item in value.items()} if isinstance(value, dict) else value
-
-
-def _no_number(text: str) -> None:
-    raise ValueError(f"{text} is no number")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from harness.models import Failure
 from harness.models.answers import broken_off, error_of
 from harness.models.assembly import Assembly, MalformedReplyError
+from harness.models.decoding import decoded
 from harness.models.failures import failure
 
 
@@ -38,7 +38,7 @@ def take(pieces: Iterator[bytes], whole: Assembly) -> Failure | None:
     for data in payloads(_again(start, pieces)):
         if data.strip() == b"[DONE]":
             break
-        chunk = json.loads(data)
+        chunk = decoded(data)
         broken = _error_in(chunk)
         if broken is not None:
             return broken
@@ -53,7 +53,7 @@ def _again(start: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _whole(raw: bytes, whole: Assembly) -> Failure | None:
-    body = json.loads(raw)
+    body = decoded(raw)
     broken = _error_in(body)
     if broken is None:
         whole.whole(body)

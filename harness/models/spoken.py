@@ -5,12 +5,12 @@ Models without a tool parser in front of them write calls so. Pure.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from harness.models.verbs import VERBS, check_call, unambiguous
+from harness.models.decoding import decoded, unambiguous
+from harness.models.verbs import VERBS, check_call
 
 _FENCE = re.compile(r"```[\w-]*[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
 _WRAPPED = re.compile(r"<(tool_call|function_call)>(.*?)(?:</\1>|\Z)", re.DOTALL)
@@ -19,10 +19,10 @@ _ARGUMENT_KEYS = ("arguments", "args", "parameters", "input")
 
 
 def parsed(text: str) -> Any:
-    """The JSON value of a text; None for what is none, or is nested deeper than anybody means."""
+    """The JSON value of a text; None for what is none, holds a number that is none, or is nested too deep."""
     try:
-        return json.loads(text, object_pairs_hook=unambiguous)
-    except (ValueError, RecursionError):
+        return decoded(text, unambiguous)
+    except ValueError:
         return None
 
 

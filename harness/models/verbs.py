@@ -102,14 +102,6 @@ def _parts(value: object) -> list[object]:
     return [] if found is None else found or [None]
 
 
-def unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object whose key that is given again is another key: no reader may choose which of two holds."""
-    made: dict[str, Any] = {}
-    for key, value in pairs:
-        made[f"{key} (given twice)" if key in made else key] = value
-    return made
-
-
 def proposal(turn: int, verb: str, arguments: Mapping[str, Any], served: str) -> Reply:
     """A reply of one call, from whoever speaks without a request."""
     call = make_call(f"call_{turn}_1", verb, arguments)
