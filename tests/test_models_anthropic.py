@@ -169,6 +169,19 @@ def test_case_7_what_is_not_retried_ends_after_one_request(project: Project, ser
     assert not [path for path in project.path.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
 
 
+def test_case_7_a_key_that_comes_back_as_a_code_is_in_no_file(project: Project, serve: Any) -> None:
+    for answer in (fails(400, KEY, KEY), Answer([text("hi")], fault="error", kind=KEY)):
+        serve(answer, finishes(1))
+        project.run(HAIKU)
+    assert not [path for path in project.path.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
+
+
+def test_a_code_longer_than_an_event_is_cut(project: Project, serve: Any) -> None:
+    serve(fails(400, "x", "c" * 70_000))
+    ran = project.run(HAIKU)
+    assert (ran.stop.code, ran.of("model.fail")[0]["data"]["code"]) == (3, "c" * 500)
+
+
 def test_case_7_without_a_credential_nothing_is_sent(
     project: Project, serve: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -278,6 +278,15 @@ def test_a_reply_in_one_piece(project: Project, served: Any) -> None:
     assert (ran.stop.name, ran.answer) == ("passed", "it is 42")
 
 
+def test_words_longer_than_an_event_are_cut(project: Project, served: Any) -> None:
+    """The name that a server calls a model by, and the reason it gives for its end."""
+    one = {"choices": [{"message": {"content": "it is 42"}, "finish_reason": "stop"}], "model": "m" * 70_000}
+    fake = served(Play("", [LOOK], finish="x" * 70_000), Play(raw=json.dumps(one).encode()))
+    ran = drive(project, fake)
+    assert (ran.stop.name, ran.answer) == ("passed", "it is 42")
+    assert len(ran.of("model.reply")[0]["data"]["stop_raw"]) == len(ran.of("model.reply")[1]["data"]["served"]) == 500
+
+
 def test_a_server_that_counts_nothing(project: Project, served: Any) -> None:
     """Case 18."""
     ran = drive(project, served(Play("", [LOOK]), Play("", [DONE]), kind="no-usage"))

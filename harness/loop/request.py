@@ -35,6 +35,8 @@ NEXT_STEP = "the agent's next step"
 MAX_PAUSES = 3
 MOST_DEPTH = 128
 """How deep a reply may nest with all that a provider puts around its calls; a call itself may less."""
+MOST_WORD = 500
+"""Letters of a name, a code or a request's id that a provider gives."""
 MOST_CALLS, SHORT = INLINE_LARGE * 3 // 4, 128
 """Bytes of all calls of a reply in its event, and of one argument where there are many calls."""
 CUT = {"refusal": ("DENIED", 1), "length": ("FAILED", 1), "overflow": ("OVER_BUDGET", 6)}
@@ -166,15 +168,21 @@ def _reply_data(run: Run, reply: Reply, prompt: Prompt, ref: ModelRef) -> dict[s
     content, calls = _large(run, reply.content), _calls(run, reply)
     data |= {"content": content, "dialect": reply.dialect, "calls": calls, "stop": reply.stop}
     if reply.stop_raw:
-        data["stop_raw"] = reply.stop_raw
+        data["stop_raw"] = _word(run, reply.stop_raw)
     data |= charged(ref, prompt, reply.usage) | {"ms": reply.ms}
     told = {"first_ms": reply.first_ms, "served": reply.served, "request_id": reply.request_id}
-    data |= {name: value for name, value in told.items() if value not in (None, "", ref.text, ref.name, "none")}
+    known = (None, "", ref.text, ref.name, "none")
+    data |= {name: _word(run, value) for name, value in told.items() if value not in known}
     if reply.calls_from:
         data["calls_from"] = reply.calls_from
     if reply.demonstration:
         data["demonstration"] = True
     return data
+
+
+def _word(run: Run, said: Any) -> Any:
+    """What a provider calls something, for an event: masked, since its `code` is no word of ours, and no longer."""
+    return cover.text(run, said)[:MOST_WORD] if isinstance(said, str) else said
 
 
 def _calls(run: Run, reply: Reply) -> list[dict[str, Any]]:
@@ -224,7 +232,7 @@ def _failed(run: Run, found: Failure, prompt: Prompt) -> Stop | None:
     if found.usage is not None or (was_sent and not (ref.price and ref.price.is_free)):
         data |= charged(ref, prompt, found.usage)
     told = {"status": found.status, "code": found.code, "request_id": found.request_id, "retry_after": asked_for}
-    run.append("model.fail", data | {name: value for name, value in told.items() if value is not None})
+    run.append("model.fail", data | {name: _word(run, value) for name, value in told.items() if value is not None})
     if wait is not None or found.reason == "cancelled":
         return None  # of an interruption, or the end of the time, the loop itself knows more
     if found.reason == "length":

@@ -82,7 +82,8 @@ class Anthropic:
             found = replace(found, reason="overflow", error_class=plain.error_class, exit_code=plain.exit_code)
         if found.reason == "auth" and found.status is not None:
             found = replace(found, message=f"{found.message}; look at {credential(os.environ) or KEYS[0]}")
-        return replace(found, message=_hidden(found.message))
+        code, request_id = found.code and _hidden(found.code), found.request_id and _hidden(found.request_id)
+        return replace(found, message=_hidden(found.message), code=code, request_id=request_id)
 
     def warm(self) -> None:
         """Import the SDK in a thread: it takes a second or two."""
