@@ -202,10 +202,13 @@ def test_each_answer_as_one_object(project: Path) -> None:
     run = done["run"]
     step = json.loads(harness("--json", "step", run, "keep", cwd=project).stdout)
     assert (step["op"], step["class"], step["code"], step["resumable"]) == (1, "NOT_RELEASED", 2, True)
+    early = json.loads(harness("finish", run, "--json", "so", cwd=project).stdout)
+    assert (early["class"], early["code"]) == ("FAILED", 1)
     for tool in ("look", "keep"):
         harness("step", run, tool, cwd=project)
     end = json.loads(harness("finish", run, "--json", "so", cwd=project).stdout)
     assert (end["answer"], end["stop"], end["code"], end["resumable"]) == ("so", "passed", 0, False)
+    assert end["class"] == "OK"
 
 
 def test_what_was_cut_out_is_read_by_the_printed_command(project: Path) -> None:

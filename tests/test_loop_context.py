@@ -17,6 +17,7 @@ from harness.models import ModelRef, Prompt, Reply
 from harness.models.failures import failure
 from harness.models.resolve import resolve
 from harness.models.scripted import Scripted
+from harness.models.verbs import proposal
 from harness.prompt import provider_body
 from harness.runs import session as sessions
 from harness.runs.session import Options
@@ -172,8 +173,6 @@ class Refusing:
         if len(prompt.turns) > 3 or (self.always and prompt.context):
             return failure(self.reason, "no")
         verb, given = ("finish", {"answer": "ok"}) if prompt.turn > 3 else ("run", {"tool": "show", "args": ["a"]})
-        from harness.models.verbs import proposal
-
         return proposal(prompt.turn, verb, given, "x")
 
     def warm(self) -> None: ...
@@ -202,6 +201,30 @@ def test_refused_again_it_stops(
     ran = project.run("scripted:x")
     assert (ran.stop.name, ran.stop.code) == (stop, code)
     assert len(ran.of("context")) == 1 and len(ran.of("model.fail")) == 2
+
+
+class Narrow(Refusing):
+    """The same with a window that is full after its first call, while the history is still small."""
+
+    def __call__(self, prompt: Prompt, **_: Any) -> Any:
+        self.asked += 1
+        if self.asked == 2 or (self.always and self.asked > 2):
+            return failure(self.reason, "no")
+        verb, given = ("run", {"tool": "show", "args": ["a"]}) if self.asked == 1 else ("finish", {"answer": "ok"})
+        return proposal(prompt.turn, verb, given, "x")
+
+
+@pytest.mark.parametrize("always", [False, True])
+def test_case_12_a_small_history_that_is_too_long_begins_one_new_context(
+    project: Project, monkeypatch: pytest.MonkeyPatch, always: bool
+) -> None:
+    project.tool("show", "echo $1", head="@meta effect read\n@arg what!")
+    model = Narrow("overflow", always)
+    monkeypatch.setattr("harness.runs.speaker.open_model", lambda *a, **k: model)
+    ran = project.run("scripted:x")
+    assert (ran.stop.name, ran.stop.code) == (("budget", 6) if always else ("passed", 0))
+    assert [event["data"]["why"] for event in ran.of("context")] == ["overflow"]
+    assert len(ran.of("model.fail")) == 1 + always
 
 
 def test_a_bad_first_request_is_not_repeated(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from harness.events.line import at_seconds
+from harness.loop.run import Stop
 from harness.models.choice import Named, StandIn, Wishes
 from tests.fake_anthropic import (
     COUNTED,
@@ -319,6 +320,19 @@ def test_case_9_a_dearer_or_unpriced_model_takes_over_only_where_it_may(
     project.wishes = wished(*chain)
     serve(*[fails(529, "overloaded_error")] * 5, finishes(1))
     assert project.run(SONNET).stop.code == code
+
+
+@pytest.mark.parametrize("broken", ["local:nowhere", "openai:m@http://", "scripted:nope.yaml", "none"])
+def test_a_stand_in_that_cannot_be_used_is_said_and_passed_over(project: Project, serve: Any, broken: str) -> None:
+    told: list[str] = []
+    project.facts["tell"] = told.append
+    project.wishes = wished(StandIn(broken))
+    serve(*[fails(529, "overloaded_error")] * 5)
+    assert project.run(SONNET).stop == Stop("waiting", 75, parked=True)
+    assert broken in told[0] and "cannot take over" in told[0]
+    project.wishes = wished(StandIn(broken), StandIn(HAIKU))
+    serve(*[fails(529, "overloaded_error")] * 5, finishes(1))
+    assert project.run(SONNET).stop.name == "passed"
 
 
 def test_no_other_model_takes_over_from_a_refusal_or_a_missing_key(project: Project, serve: Any) -> None:

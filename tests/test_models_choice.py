@@ -120,6 +120,16 @@ def test_a_project_sets_no_bound_of_the_users(tmp_path: Path, key: str) -> None:
         load(tmp_path)
 
 
+@pytest.mark.parametrize("text", ["wat", "agent", "antropic:claude-haiku-5-5"])
+def test_a_stand_in_that_is_no_model_is_refused_before_any_request(tmp_path: Path, text: str) -> None:
+    folder = tmp_path / ".config" / "harness"
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").write_text(f"models: {{fallback: {{cheap: [{HAIKU}, {{model: '{text}'}}]}}}}\n")
+    with pytest.raises(HarnessError, match="scheme") as caught:
+        wishes_of(load(None))
+    assert "config.yaml" in str(caught.value.where)
+
+
 @pytest.mark.parametrize("value", ["[x]", "{strong: x}", "{odd: [x]}", "{strong: [{model: x, dear: yes}]}"])
 def test_stand_ins_of_another_form_are_refused(tmp_path: Path, value: str) -> None:
     folder = tmp_path / ".config" / "harness"

@@ -60,14 +60,25 @@ def limit_of(run: Run) -> int:
 def second_try(run: Run, reason: str, prompt: Prompt) -> bool:
     """Begin anew after a refused request, once: True where the next request differs from the refused one.
 
-    A bad request counts only after a good one in the same context; else what was asked for is wrong itself.
+    A bad request counts only after a good one in the same context; else what was asked for is wrong itself. A history
+    that was too long is halved; where what is never dropped is more than that, it goes alone.
     """
     assert run.transcript is not None
     why = WHY.get(reason)
     if why is None or run.state.renewed or (why == "refused" and not run.transcript.has_replies):
         return False
-    limit = limit_of(run) if why == "refused" else min(limit_of(run), tokens(run, prompt) // 2)
-    return renew(run, why, limit)
+    if why == "refused":
+        return renew(run, why, limit_of(run))
+    if renew(run, why, min(limit_of(run), tokens(run, prompt) // 2)):
+        return True
+    return run.transcript.has_replies and renew(run, why, min(limit_of(run), _floor(run)))
+
+
+def _floor(run: Run) -> int:
+    """Tokens of a context's first request that holds nothing but what is never dropped."""
+    assert run.transcript is not None
+    bare = run.transcript.compiled(run.state, 0, run.state.context + 1)
+    return estimate_tokens(bare.request, 0, None)
 
 
 def renew(run: Run, why: str, limit: int) -> bool:

@@ -13,7 +13,7 @@ from decimal import Decimal
 from harness.config import Config, user_file
 from harness.errors import HarnessError, NoModelError
 from harness.models import ModelRef
-from harness.models.resolve import FORMS, resolve
+from harness.models.resolve import FORMS, check_scheme, resolve
 from harness.skills import Skill
 
 ROLES = ("strong", "cheap")
@@ -56,13 +56,16 @@ class Wishes:
 
 
 def wishes_of(config: Config) -> Wishes:
-    """What a command's settings say of models."""
+    """What a command's settings say of models. Raises HarnessError (exit 2) where one that may take over is none."""
+    fallback = config.settings["models.fallback"]
+    for text in (text for chain in fallback.value.values() for text, _ in chain):
+        check_scheme(text, fallback.origin)
     keys = {role: f"models.{role}" for role in ROLES}
     there = {role: config.settings[key] for role, key in keys.items()}
     return Wishes(
         {role: Named(found.value, found.origin) for role, found in there.items() if found.layer == "project"},
         {role: Named(config.own[key].value, config.own[key].origin) for role, key in keys.items() if key in config.own},
-        {role: tuple(StandIn(*given) for given in chain) for role, chain in config.value("models.fallback").items()},
+        {role: tuple(StandIn(*given) for given in chain) for role, chain in fallback.value.items()},
         Decimal(config.value("models.ceiling")), config.value("models.cache"), config.value("models.effort"),
         config.value("endpoints"), str(user_file(os.environ)),
     )  # fmt: skip

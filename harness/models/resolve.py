@@ -26,10 +26,15 @@ def resolve(text: str, *, source: str, skill: Skill | None = None) -> ModelRef:
     scheme, _, name = text.partition(":")
     if text == agent.NAME:
         return agent.named(source)
-    if scheme not in FORMS:
-        raise _unknown(text, source)
+    check_scheme(text, source)
     found: ModelRef = _module(scheme).named(name, source, skill)
     return found
+
+
+def check_scheme(text: str, source: str) -> None:
+    """Raises HarnessError (exit 2) for a string of no scheme we know. Loads none of them."""
+    if text.partition(":")[0] not in FORMS:
+        raise _unknown(text, source)
 
 
 def open_model(ref: ModelRef, how: Opening) -> Model:

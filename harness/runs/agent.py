@@ -62,16 +62,16 @@ def agent_of(run: Run) -> Agent:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What an agent is told: `text` of the turn, what it may call, what waits for what; `op` is that of its call."""
+    """What an agent is told: `text` of the turn, what it may call, what waits for what; `op` is that of its call.
+
+    `error_class` is how that call ended; None while it is open.
+    """
 
     text: str
     callable: tuple[str, ...]
     waiting: Mapping[str, str]
     op: Operation | None
-
-    @property
-    def error_class(self) -> str | None:
-        return None if self.op is None or not self.op.closed else error_class(self.op)
+    error_class: str | None
 
 
 def told(run: Run, verb: str = "") -> Told:
@@ -81,7 +81,14 @@ def told(run: Run, verb: str = "") -> Told:
     release = transcript.release(run.state)
     newest = run.state.ops[run.state.turn_ops[0]] if verb and run.state.turn_ops else None
     op = newest if newest is not None and newest.verb == verb and not agent_of(run).waits else None
-    return Told(_newest(run, transcript), release.callable, release.waiting, op)
+    return Told(_newest(run, transcript), release.callable, release.waiting, op, _class_of(run, op))
+
+
+def _class_of(run: Run, op: Operation | None) -> str | None:
+    if op is None or not op.closed:
+        return None
+    accepted = op.verb == "finish" and not op.error and (run.state.verdict or {}).get("ok")
+    return "OK" if accepted else error_class(op)  # an answer has no result of its own: its checks are its end
 
 
 def _newest(run: Run, transcript: Transcript) -> str:

@@ -35,13 +35,12 @@ class StandIns:
     open_model: Callable[[ModelRef], Model]
 
     def take_over(self) -> bool:
-        """Let the next one speak that can be paid for. False where there is none."""
+        """Let the next one speak that can be used and paid for. False where there is none."""
         assert self.run.model is not None
         now = self.run.model.ref
         for stand_in in self._after(now):
-            ref = replace(resolve(stand_in.text, source="models.fallback"), role=now.role)
-            if self._may_take_over(stand_in, ref, now):
-                other = self.open_model(ref)
+            other = self._opened(stand_in, now)
+            if other is not None:
                 self.run.model.close()
                 self.run.model = other
                 renew(self.run, "model", limit_of(self.run))  # where it has no room, the next request says so
@@ -53,6 +52,15 @@ class StandIns:
         chain = self.wishes.stand_ins.get(now.role, ())
         at = next((n for n, stand_in in enumerate(chain, 1) if stand_in.text == now.text), 0)
         yield from chain[at:]
+
+    def _opened(self, stand_in: StandIn, now: ModelRef) -> Model | None:
+        """The model, where it may take over. One that cannot be used is said and passed over: the run can still wait."""
+        try:
+            ref = replace(resolve(stand_in.text, source="models.fallback"), role=now.role)
+            return self.open_model(ref) if self._may_take_over(stand_in, ref, now) else None
+        except HarnessError as error:
+            self.run.world.tell(f"warning: {stand_in.text} cannot take over: {error.message}; fix: {error.fix}")
+            return None
 
     def _may_take_over(self, stand_in: StandIn, ref: ModelRef, now: ModelRef) -> bool:
         if ref.price is None and limit(self.run.state.budget, "usd") is not None:
