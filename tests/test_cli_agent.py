@@ -195,6 +195,19 @@ def test_a_run_is_handed_over(project: Path) -> None:
     assert done.returncode == 0 and "looked at 1" in done.stdout, done.stderr
 
 
+def test_a_run_is_taken_back_by_naming_a_model(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    project.tool("look", "echo looked")
+    project.skill(tools="look")
+    session = start_skill(project.world(), catalog_of(project.path), "demo", "go", {}, Options((NAME, FLAG)))
+    session.go()
+    session.run.log.close()
+    model = project.script([finish("mine")])
+    ran = project.resume(session.run.folder, model=(model, "-m"))
+    assert ran.stop.name == "passed"
+    assert [event["data"]["why"] for event in ran.of("context")] == ["model"]
+
+
 def test_each_answer_as_one_object(project: Path) -> None:
     done = json.loads(harness("run", "ordered", "x", "--agent", "--json", cwd=project).stdout)
     assert (done["callable"][0], done["waiting"]) == ("look", {"keep": "look"})

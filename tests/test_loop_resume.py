@@ -3,6 +3,7 @@ not repeated blindly, and nothing is asked of the model twice."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -291,6 +293,25 @@ def test_a_changed_skill_is_refused_until_it_is_accepted(project: Project) -> No
     more = project.resume(ran.folder, budget="turns=9", accept=True)
     assert more.codes() == ["allow", "NOT_RELEASED"] and more.reasons()[-1] == "a was declared stale"
     assert [c["what"] for c in more.of("resume")[0]["data"]["changes"]] == ["tool a"]
+
+
+def test_the_command_that_is_named_keeps_what_was_said(project: Project) -> None:
+    """Without the model it would go on under the old one."""
+    from harness.errors import HarnessError
+
+    project.skill()
+    ran = project.run([{"fail": {"reason": "overloaded", "retry_after": 3600}}])
+    assert ran.stop.name == "waiting"
+    other = project.file("other.yaml", json.dumps({"harness-script": "1", "replies": [finish("no"), finish("so")]}))
+    said: dict[str, Any] = {"model": (f"scripted:{other}", "-m"), "budget": "turns=9", "deny": ("nothing",)}
+    command = f"harness resume {ran.folder.name} -m scripted:{other} -b turns=9 --deny nothing "
+    with pytest.raises(HarnessError) as early:
+        project.resume(ran.folder, accept=True, **said)
+    assert early.value.fix == f"sooner: {command}--accept-changes --now"
+    with pytest.raises(HarnessError) as changed:
+        project.resume(ran.folder, now=True, **{**said, "deny": ()})
+    assert changed.value.fix.endswith(f"{command.replace('--deny nothing ', '')}--accept-changes --now")
+    assert project.resume(ran.folder, accept=True, now=True, **{**said, "deny": ()}).stop.name == "passed"
 
 
 def test_another_model_is_named_whole(project: Project) -> None:

@@ -89,7 +89,7 @@ def resume_question(
     said = options.model or (bound, start["model"]["source"])
     changes = [{"what": "model", "from": bound, "to": said[0]}] if said[0] != bound else []
     if changes and not options.accept_changes:
-        refuse_changes(changes, folder.name)
+        refuse_changes(changes, options.command(folder.name, "--accept-changes"))
     ref = replace(resolve(said[0], source=said[1]), role=start["question"]["role"])
     how = opening(Path.cwd() if options.model else Path(start["cwd"]), None, world, options)
     model = open_model(askable(ref), how)

@@ -274,9 +274,7 @@ def _shown(value: str) -> str:
     return short or "absent"
 
 
-def refuse_changes(changes: list[dict[str, str]], run: str) -> None:
-    """A run goes on with what it began with, unless a person accepts the difference."""
+def refuse_changes(changes: list[dict[str, str]], command: str) -> None:
+    """A run goes on with what it began with, unless a person accepts the difference by `command`."""
     lines = "\n  ".join(f"{c['what']}: {_shown(c['from'])} → {_shown(c['to'])}" for c in changes)
-    raise HarnessError(
-        f"what this run began with has changed:\n  {lines}", f"put it back, or: harness resume {run} --accept-changes"
-    )
+    raise HarnessError(f"what this run began with has changed:\n  {lines}", f"put it back, or: {command}")

@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.errors import HarnessError, near_text
 from harness.loop.toolset import Toolset
+from harness.models.agent import FLAG, NAME
 from harness.models.choice import Wishes
 from harness.policy import Rule, Test
 
@@ -46,6 +47,17 @@ class Options:
         """The same with what was said when the run began."""
         allow, deny = (tuple(flags.get(name) or ()) for name in ("allow", "deny"))
         return replace(self, allow=(*allow, *self.allow), deny=(*deny, *self.deny))
+
+    def command(self, run: str, flag: str) -> str:
+        """The same resume once more, with a further flag: one that was left out would ask for something else."""
+        model = () if self.model is None else (FLAG,) if self.model[0] == NAME else ("-m", self.model[0])
+        given = {"--accept-changes": self.accept_changes, "--now": self.now, "--moved": self.moved, flag: True}
+        limits = ("-b", self.budget) if self.budget else ()
+        allow = () if FLAG in model else self.allow  # which is never said with an agent
+        many = {"--allow": allow, "--deny": self.deny, "--set": self.sets}
+        listed = (word for name, texts in many.items() for text in texts for word in (name, text))
+        flags = (name for name, is_given in given.items() if is_given)
+        return shlex.join(("harness", "resume", run, *model, *limits, *listed, *flags))
 
     def without_model(self) -> Options:
         """The same for a run that goes on with the model it began with."""

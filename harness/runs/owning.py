@@ -27,11 +27,11 @@ def check_resumable(world: World, folder: Path, state: State, options: Options) 
     """Raises HarnessError for a run that is not gone on with: exit 2, or 75 where it is only too early."""
     if state.redacted:
         raise redacted(folder.name)
-    refuse_other_host(folder, options.moved)
+    refuse_other_host(folder, options.moved, options.command(folder.name, "--moved"))
     due = due_at(state)
     if due is not None and world.clock.wall() < due and not options.now:
         until = (state.park or {})["until"]
-        raise BusyError(f"the run waits until {until}", f"sooner: harness resume {folder.name} --now")
+        raise BusyError(f"the run waits until {until}", f"sooner: {options.command(folder.name, '--now')}")
 
 
 def due_at(state: State) -> float | None:
@@ -40,12 +40,16 @@ def due_at(state: State) -> float | None:
     return at_seconds(until) if until else None
 
 
-def refuse_other_host(folder: Path, moved: bool = False) -> None:
-    """Two hosts may share a folder and no lock: only a person knows that nobody there goes on with the run."""
+def refuse_other_host(folder: Path, moved: bool = False, command: str = "") -> None:
+    """Two hosts may share a folder and no lock: only a person knows that nobody there goes on with the run.
+
+    `command` is what says so; a plain resume without it.
+    """
     host, here = last_host(follow(folder)), machine()["host"]
     if host and host != here and not moved:
         what = f"the run was held on the host {host}, and this is {here}"
-        raise HarnessError(what, f"if nothing runs there any more: harness resume {folder.name} --moved", str(folder))
+        command = command or f"harness resume {folder.name} --moved"
+        raise HarnessError(what, f"if nothing runs there any more: {command}", str(folder))
 
 
 def refuse_redacted(log: Log) -> None:

@@ -54,7 +54,7 @@ class StandIns:
         yield from chain[at:]
 
     def _opened(self, stand_in: StandIn, now: ModelRef) -> Model | None:
-        """The model, where it may take over. One that cannot be used is said and passed over: the run can still wait."""
+        """The model, where it may take over. One that cannot be used is said and passed over: the run can wait."""
         try:
             ref = replace(resolve(stand_in.text, source="models.fallback"), role=now.role)
             return self.open_model(ref) if self._may_take_over(stand_in, ref, now) else None

@@ -224,8 +224,8 @@ def _resume_skill(
     said = options.model or (bound["model"], FLAG if bound["model"] == NAME else start["model"]["source"])
     if said[0] != bound["model"]:
         changes.append({"what": "model", "from": bound["model"], "to": said[0]})
-    if changes and not options.accept_changes and not is_handed_over(changes, said):
-        refuse_changes(changes, folder.name)
+    if changes and not options.accept_changes and not is_handed_over(changes):
+        refuse_changes(changes, options.command(folder.name, "--accept-changes"))
     ref = replace(resolve_model(said[0], source=said[1], skill=skill), role=start["model"].get("role", "strong"))
     refuse_unpriced(ref, {**current_state(folder).budget, **parse_budget(options.budget)}.get("usd"))
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in (start.get("inputs") or {}).items()}
@@ -265,7 +265,7 @@ def _resume_other(
     digests = {"skill": file_pin(tool.path) if tool.pipeline else "", "tools": tool_pins(kit.tools)}
     changes = changed_pins(pinned(follow(folder)), digests)
     if changes and not options.accept_changes:
-        refuse_changes(changes, folder.name)
+        refuse_changes(changes, options.command(folder.name, "--accept-changes"))
     if pipeline is None and options.sets:
         raise HarnessError("this is the run of one tool: it has no stages", f"harness tools run {tool.name} ARGS")
     wanted = {}

@@ -9,7 +9,7 @@ from pathlib import Path
 from harness.errors import HarnessError
 from harness.loop.run import World
 from harness.models import Model, ModelRef, Opening
-from harness.models.agent import FLAG, NAME
+from harness.models.agent import NAME
 from harness.models.choice import choose
 from harness.models.resolve import open_model
 from harness.runs.flags import Options
@@ -34,9 +34,9 @@ def usable(catalog: Catalog, skill: Skill) -> Resolved:
     return resolved
 
 
-def is_handed_over(changes: Sequence[Mapping[str, str]], said: tuple[str, str]) -> bool:
-    """Whether all that differs from the pins is that a person hands the run to an agent."""
-    return said == (NAME, FLAG) and [change["what"] for change in changes] == ["model"]
+def is_handed_over(changes: Sequence[Mapping[str, str]]) -> bool:
+    """Whether all that differs from the pins is that a person hands the run to an agent, or takes it back."""
+    return [change["what"] for change in changes] == ["model"] and NAME in (changes[0]["from"], changes[0]["to"])
 
 
 def model_of(options: Options, skill: Skill | None) -> ModelRef:
