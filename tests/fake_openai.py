@@ -41,6 +41,7 @@ class Play:
     stall_head: float = 0.0
     stall_body: float = 0.0
     cut: bool = False
+    closed: bool = False
 
 
 def call(verb: str, **arguments: Any) -> tuple[str, Any]:
@@ -217,15 +218,18 @@ def _handler(fake: FakeOpenAI) -> type[BaseHTTPRequestHandler]:
 
         def _play(self, play: Play, body: Json) -> None:
             time.sleep(play.stall_head)
-            if play.status != 200:
+            if play.closed:
+                self.close_connection = True
+                return None
+            if play.status // 100 != 2:
                 error = {"error": {"message": play.text or "no", "code": play.finish}}
                 return self._json(play.status, error, play.headers)
             if play.whole:
-                return self._json(200, _whole(play, fake, body), play.headers)
+                return self._json(play.status, _whole(play, fake, body), play.headers)
             raw = play.raw if play.raw is not None else _events(play, fake, body)
             kind = {"content-type": "text/event-stream", "transfer-encoding": "chunked", **play.headers}
             try:
-                self.send_response(200)
+                self.send_response(play.status)
                 for name, value in kind.items():
                     self.send_header(name, value)
                 self.end_headers()

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -20,6 +21,7 @@ import pytest
 
 from harness.errors import HarnessError
 from harness.models import Failure, ModelRef, Opening, Reply
+from harness.models.assembly import Assembly, MalformedReplyError
 from harness.models.endpoints import Endpoint, openai_endpoint, split_name
 from harness.models.openai import OpenAI
 from harness.models.resolve import open_model, resolve
@@ -103,6 +105,44 @@ def test_line_ends_of_every_kind_and_events_of_several_lines(project: Project, s
             raw = f": ping{end}{end}event: x{end}data: {head},{end}data:{tail}{end}{end}data: [DONE]{end}{end}"
             ran = drive(project, served(Play(raw=raw.encode(), chunk=chunk)))
             assert (ran.stop.name, ran.answer) == ("passed", "fine"), (end, chunk)
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 5, 1000])
+def test_a_mark_of_utf_8_at_the_start_hides_nothing(project: Project, served: Any, chunk: int) -> None:
+    first = b'data: {"choices":[{"delta":{"content":"it is "}}]}\n\n'
+    last = b'data: {"choices":[{"delta":{"content":"42"},"finish_reason":"stop"}]}\n\n'
+    one = b'{"choices":[{"message":{"content":"it is 42"},"finish_reason":"stop"}]}'
+    for raw in (first + last, one):
+        assert drive(project, served(Play(raw=BOM_UTF8 + raw, chunk=chunk))).answer == "it is 42"
+
+
+@pytest.mark.parametrize("status", [201, 206])
+def test_any_status_of_success_brings_a_reply(project: Project, served: Any, status: int) -> None:
+    ran = drive(project, served(Play("", [LOOK], status=status), Play("it is 42", status=status, whole=True)))
+    assert (ran.stop.name, ran.answer) == ("passed", "it is 42")
+
+
+def test_a_letter_cut_in_two_is_joined_and_half_a_one_is_none(project: Project, served: Any) -> None:
+    said = [{"choices": [{"delta": {"content": piece}}]} for piece in ("a\ud83d", "\ude42b\ud83d", "c")]
+    last = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
+    raw = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in (*said, last)).encode()
+    assert drive(project, served(Play(raw=raw))).answer == "a🙂b\ufffdc"
+
+
+@pytest.mark.parametrize("odd", [{"index": 0.0}, {"index": "0"}, {"function": None}])
+def test_a_part_of_a_call_that_is_oddly_written_counts(project: Project, served: Any, odd: dict[str, Any]) -> None:
+    made = {"index": 0, "id": "a", "type": "function", "function": {"name": LOOK[0], "arguments": json.dumps(LOOK[1])}}
+    deltas = [{"tool_calls": [{**made, **odd}]}]
+    if odd.get("function", made) is None:
+        deltas.append({"tool_calls": [{"index": 0, "function": made["function"]}]})
+    ran = drive(project, served(Play(deltas=deltas, finish="tool_calls"), Play("", [DONE])))
+    assert (ran.stop.name, ran.spawned) == ("passed", ["look"])
+
+
+@pytest.mark.parametrize("index", [-1, 0.5, "x", [0]])
+def test_an_index_that_is_none_is_refused(index: Any) -> None:
+    with pytest.raises(MalformedReplyError):
+        Assembly(print).chunk({"choices": [{"delta": {"tool_calls": [{"index": index, "function": {"name": "run"}}]}}]})
 
 
 def test_a_last_event_needs_no_empty_line(project: Project, served: Any) -> None:
@@ -296,6 +336,13 @@ def test_a_server_that_counts_nothing(project: Project, served: Any) -> None:
     assert usage["out"] > 5
 
 
+PART = b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n'
+CUT_PROMPT = (
+    b'data: {"system_fingerprint":"fp_ollama","choices":[{"delta":{"content":"hi"},"finish_reason":"stop"}]}\n\n'
+    b'data: {"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":900}}\n\n'
+)
+
+
 @pytest.mark.parametrize(
     ("play", "reason", "code"),
     [
@@ -321,6 +368,45 @@ def test_failures_by_reason(project: Project, served: Any, play: Play, reason: s
     ran = drive(project, served(*[play] * 9))
     failed = ran.of("model.fail")[-1]["data"]
     assert (failed["reason"], ran.stop.code, ran.of("model.reply")) == (reason, code, [])
+
+
+@pytest.mark.parametrize(
+    ("play", "reason", "cost"),
+    [
+        (Play(raw=PART + b'data: {"error": {"type": "overloaded_error"}}\n\n'), "overloaded", "reserved"),
+        (Play(raw=PART + b'data: {"error": {"message": "x", "code": 503}}\n\n'), "unavailable", "reserved"),
+        (Play(raw=PART, cut=True), "cut", "reserved"), (Play(closed=True), "cut", "reserved"),
+        (Play(status=503), "unavailable", None), (Play(raw=b'{"error": {"message": "busy"}}'), "unavailable", None),
+        (Play(raw=CUT_PROMPT), "prompt_cut", 905e-6),
+    ],
+)  # fmt: skip
+def test_what_a_request_costs_that_brought_no_reply(
+    project: Project, served: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, play: Play, reason: str, cost: Any
+) -> None:
+    """A stream that broke after its first byte: what was reserved; what was counted: its count; a refusal: nothing."""
+    fake = served(play, Play("fine"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (tmp_path / "config/harness").mkdir(parents=True)
+    (tmp_path / "config/harness/prices.yaml").write_text(f"models: {{'openai:m@{fake.base}': {{in: 1, out: 1}}}}\n")
+    ran = drive(project, fake)
+    failed, started = ran.of("model.fail")[0]["data"], ran.of("model.start")[0]["data"]
+    assert (failed["reason"], failed.get("cost")) == (reason, started["usd"] if cost == "reserved" else cost)
+
+
+class Once(str):
+    """A piece that must not be copied together with all that came before it: of a hundred thousand that takes hours."""
+
+    def __radd__(self, before: str) -> str:
+        raise AssertionError(f"added to {before!r}")
+
+
+def test_a_reply_in_the_smallest_pieces_is_put_together_once() -> None:
+    whole = Assembly(lambda text: None)
+    for n in range(2_000):
+        called = [{"index": 0, "function": {"arguments": Once("y")}}, {"index": n, "id": f"i{n}", "function": {}}]
+        whole.chunk({"choices": [{"delta": {"content": Once("x"), "tool_calls": called}}]})
+    assert (whole.message["content"], len(whole.calls())) == ("x" * 2_000, 2_000)
+    assert whole.calls()[0]["function"]["arguments"] == "y" * 2_000
 
 
 def test_nothing_of_a_cut_off_call_runs(project: Project, served: Any) -> None:

@@ -34,6 +34,13 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     yield from serving(monkeypatch)
 
 
+def nested(deep: int) -> list[Any]:
+    found: list[Any] = []
+    for _ in range(deep):
+        found = [found]
+    return found
+
+
 BROKEN = {
     "overloaded inside": (Answer([runs(1, "touch")], fault="error", kind="overloaded_error"), "overloaded"),
     "cut": (Answer([runs(1, "touch")], fault="cut"), "cut"),
@@ -45,6 +52,7 @@ BROKEN = {
     "one id twice": (Answer([runs(1, "touch"), runs(1, "touch")]), "protocol"),
     "NaN": (Answer([{**runs(1, "touch"), "k": math.nan}]), "protocol"),
     "infinite argument": (Answer([use(1, "run", tool="touch", args=[math.inf])]), "protocol"),
+    "nested too deep": (Answer([{**text("x"), "k": nested(600)}]), "protocol"),
     "too long": (Answer([text("x" * 20 * 1024 * 1024)]), "protocol"),
 }
 

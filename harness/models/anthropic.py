@@ -136,7 +136,7 @@ def _taken(assembly: Assembly, item: str) -> Failure | None:
 def _whole(assembly: Assembly, ms: int, first_ms: int | None, exchange: Exchange) -> Reply | Failure:
     try:
         found = assembly.reply(ms, first_ms, exchange.request_id)
-    except Malformed as error:
+    except (Malformed, RecursionError) as error:
         found = failure("protocol", f"a reply that means nothing here: {error}")
     if isinstance(found, Failure):
         return replace(found, began=True, request_id=exchange.request_id)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+MOST_COUNTED = 10**12
+"""No request has more tokens; a larger number could not be paid for, nor written down."""
 Pairs = Callable[[list[tuple[str, Any]]], Any]
 
 
@@ -36,8 +38,15 @@ def unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def whole(text: str) -> str:
+def paired(text: str) -> str:
     """The text with its halves of characters joined; what is left of them is U+FFFD, as in the journal."""
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def count_in(said: object, key: str) -> int | None:
+    """A number of tokens as a provider counts them; None where it is no such number."""
+    found = said.get(key) if isinstance(said, Mapping) else None
+    is_count = isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= MOST_COUNTED
+    return found if is_count else None

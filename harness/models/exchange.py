@@ -81,7 +81,7 @@ class Exchange:
 
     def _read(self, stream: Any) -> None:
         kind = self._response.headers.get("content-type", "")
-        if not kind.startswith("text/event-stream"):
+        if not kind.lower().startswith("text/event-stream"):
             self._response.close()
             self.heard.put(failure("protocol", f"the answer is no stream of events, but {kind[:100] or 'nothing'}"))
             return

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from harness.models import Call, Failure, ModelRef, Prompt, Replied, Reply, Results, Said, Stop, Turn, Usage
-from harness.models.decoding import decoded, unambiguous, whole
+from harness.models.decoding import count_in, decoded, paired, unambiguous
 from harness.models.failures import failure
 from harness.models.status import status_failure
 from harness.models.turns import Picture, Raw
@@ -142,7 +142,7 @@ class Assembly:
         block, pieces = dict(self._blocks[n]), self._pieces[n]
         for key, texts in pieces.items():
             if key != "partial_json":
-                block[key] = whole(str(block.get(key) or "") + "".join(texts))
+                block[key] = paired(str(block.get(key) or "") + "".join(texts))
         if "partial_json" in pieces and is_whole:
             try:
                 block["input"] = decoded("".join(pieces["partial_json"]) or "{}", unambiguous)
@@ -171,11 +171,13 @@ class Assembly:
             piece = delta[_JOINED[kind]]
             self._pieces[n].setdefault(_JOINED[kind], []).append(piece + "")
             if kind == "text_delta":
-                self.on(whole(piece))
+                self.on(paired(piece))
         elif kind == "signature_delta":
             self._blocks[n]["signature"] = delta["signature"]
         elif kind == "citations_delta":
-            self._blocks[n]["citations"] = [*(self._blocks[n].get("citations") or ()), delta["citation"]]
+            cited = self._blocks[n].get("citations") or []
+            cited.append(delta["citation"])
+            self._blocks[n]["citations"] = cited
         else:
             raise Malformed(f"unknown kind of delta: {kind}")
 
@@ -211,17 +213,12 @@ _TAKES: dict[str, Callable[[Assembly, dict[str, Any]], Failure | None]] = {
 def usage_of(said: Mapping[str, Any]) -> Usage:
     """Tokens as the provider counts them; cached and written ones are part of all input. Never below zero."""
     details, split = said.get("output_tokens_details"), said.get("cache_creation")
-    cached, written = _count(said, "cache_read_input_tokens"), _count(said, "cache_creation_input_tokens")
-    hour = _count(split, "ephemeral_1h_input_tokens")
-    total = _count(said, "input_tokens") + cached + written
-    is_complete = {"input_tokens", "output_tokens"} <= said.keys()
-    out = _count(said, "output_tokens")
-    return Usage(total, out, cached, written, min(hour, written), _count(details, "thinking_tokens"), is_complete)
-
-
-def _count(said: object, key: str) -> int:
-    value = said.get(key) if isinstance(said, Mapping) else None
-    return max(0, value) if isinstance(value, int) and not isinstance(value, bool) else 0
+    cached, written = count_in(said, "cache_read_input_tokens") or 0, count_in(said, "cache_creation_input_tokens") or 0
+    hour = count_in(split, "ephemeral_1h_input_tokens") or 0
+    counted = count_in(said, "input_tokens"), count_in(said, "output_tokens")
+    total, out = (counted[0] or 0) + cached + written, counted[1] or 0
+    thinking = count_in(details, "thinking_tokens") or 0
+    return Usage(total, out, cached, written, min(hour, written), thinking, None not in counted)
 
 
 def _call(block: Mapping[str, Any]) -> Call:
@@ -232,7 +229,7 @@ def _call(block: Mapping[str, Any]) -> Call:
 
 def _mended(value: Any) -> Any:
     if isinstance(value, str):
-        return whole(value)
+        return paired(value)
     if isinstance(value, list):
         return [_mended(item) for item in value]
-    return {whole(key): _mended(item) for key, item in value.items()} if isinstance(value, dict) else value
+    return {paired(key): _mended(item) for key, item in value.items()} if isinstance(value, dict) else value

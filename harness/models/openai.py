@@ -152,7 +152,7 @@ class OpenAI:
         self, exchange: Exchange, prompt: Prompt, form: Form, on: Callable[[str], None], started: float
     ) -> Reply | Refused:
         head = exchange.head()
-        if head.status != 200:
+        if head.status // 100 != 2:
             found = refused(head.status, head.headers, b"".join(exchange.pieces()))
             return replace(found, failure=replace(found.failure, message=self._masked(found.failure.message)))
         first: list[float] = []
@@ -185,7 +185,8 @@ class OpenAI:
         estimate_out = math.ceil(len(json.dumps(message, ensure_ascii=False)) / 3)
         usage = figures(whole.usage, estimate(prompt, form), estimate_out)
         if not usage.estimated and self._is_cut(usage.input, estimate(prompt, form), whole):
-            return self._cut(f"the server counted {usage.input} tokens of about {estimate(prompt, form)}")
+            cut = self._cut(f"the server counted {usage.input} tokens of about {estimate(prompt, form)}")
+            return replace(cut, began=True, usage=usage)
         text = message["content"] if isinstance(message.get("content"), str) else ""
         refusal = message.get("refusal") if stop == "refusal" else None
         return Reply(

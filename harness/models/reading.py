@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from codecs import BOM_UTF8
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from harness.models import Failure
@@ -26,14 +28,14 @@ def take(pieces: Iterator[bytes], whole: Assembly) -> Failure | None:
 
     Raises MalformedReplyError or ValueError for what is no reply.
     """
-    start = b""
+    pieces, start = _without_mark(pieces), b""
     for piece in pieces:
-        start += piece
-        if start.strip():
+        start = piece.lstrip()
+        if start:
             break
-    if start.lstrip()[:1] in (b"{", b"["):
+    if start[:1] in (b"{", b"["):
         return _whole(b"".join((start, *pieces)), whole)
-    if start.lstrip()[:1] == b"<":
+    if start[:1] == b"<":
         return failure("unavailable", "a page for a browser came in place of a reply")
     for data in payloads(_again(start, pieces)):
         if data.strip() == b"[DONE]":
@@ -41,9 +43,20 @@ def take(pieces: Iterator[bytes], whole: Assembly) -> Failure | None:
         chunk = decoded(data)
         broken = _error_in(chunk)
         if broken is not None:
-            return broken
+            return replace(broken, began=True)  # as far as it came, it has to be paid for
         whole.chunk(chunk)
     return None
+
+
+def _without_mark(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The pieces without the mark of UTF-8 that a stream may begin with, and that a JSON text must not."""
+    start = b""
+    for piece in pieces:
+        start += piece
+        if len(start) >= len(BOM_UTF8):
+            break
+    yield start.removeprefix(BOM_UTF8)
+    yield from pieces
 
 
 def _again(start: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:

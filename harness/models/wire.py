@@ -139,8 +139,9 @@ class Exchange:
         except httpx2.TimeoutException as error:
             raise BrokenExchange("timeout", f"no connection to {self._url} in {self._timers.connect:g} s") from error
         except (httpx2.HTTPError, httpx2.StreamError, OSError, ValueError, ImportError) as error:
-            what = "the reply of {} was cut" if seen else "{} cannot be reached"
-            raise BrokenExchange("cut" if seen else "unavailable", f"{what.format(self._url)}: {error}") from error
+            cut = seen or isinstance(error, httpx2.RemoteProtocolError | httpx2.ReadError | httpx2.WriteError)
+            what = "the reply of {} was cut" if cut else "{} cannot be reached"
+            raise BrokenExchange("cut" if cut else "unavailable", f"{what.format(self._url)}: {error}") from error
         self._queue.put(None)
 
     def _client(self) -> Any:
