@@ -185,6 +185,11 @@ def test_a_command_that_is_interrupted_leaves_nothing_behind(project: Project) -
     assert gone(project)
 
 
+def test_what_it_says_on_stderr_is_no_part_of_the_reply(project: Project) -> None:
+    ran = drive(project, f"sys.stderr.write('x' * (17 << 20))\n{DONE}")
+    assert (ran.stop.name, ran.answer) == ("passed", "it is 42")
+
+
 def test_what_it_says_on_stderr_is_shown_when_asked_for(project: Project) -> None:
     project.file("gate way", HEAD + 'print("via eu-west", file=sys.stderr)\n' + DONE, executable=True)
     quiet = harness("run", "demo", "go", "-b", "usd=none", "-m", "exec:'./gate way'", cwd=project.path)

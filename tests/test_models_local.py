@@ -18,7 +18,7 @@ import pytest
 
 from harness.events.state import LABEL
 from harness.executor import Cancel
-from harness.models import Failure, ModelRef, Prompt, Replied, Reply
+from harness.models import Failure, ModelRef, Prompt, Replied, Reply, Usage
 from harness.models.brief import Blank, Brief, Choice
 from harness.models.local import Local
 from tests.command import ROOT, clean_env, events, is_alive, newest, waits
@@ -181,6 +181,21 @@ def test_what_the_library_refuses_is_told_and_kills_nothing(local: Make, tmp_pat
 def test_a_child_that_talks_nonsense_is_no_bug_of_ours(local: Make, line: str) -> None:
     command = ("/bin/sh", "-c", f"printf '%s\\n' '{line}'; cat >/dev/null")
     assert isinstance(ask(local(command), prompt()), Failure)
+
+
+@pytest.mark.parametrize("usage", ['{"input": null}', '{"input": "a", "out": []}', '{"input": 1e3, "out": -1}', "5"])
+def test_what_a_child_counts_wrongly_is_not_counted(local: Make, usage: str) -> None:
+    lines = f'{{"ready": true}}\n{{"id": 1, "text": "x", "usage": {usage}}}'
+    made = ask(local(("/bin/sh", "-c", f"printf '%s\n' '{lines}'; cat >/dev/null")), prompt())
+    assert isinstance(made, Reply)
+    assert made.usage in (None, Usage())
+
+
+def test_a_child_that_nests_deeper_than_anybody_reads(local: Make) -> None:
+    command = ("/bin/sh", "-c", "echo '{\"ready\": true}'; printf '%100000s\\n' | tr ' ' '['; cat >/dev/null")
+    end = ask(local(command), prompt())
+    assert isinstance(end, Failure)
+    assert end.reason == "local_aborted"
 
 
 def test_a_child_that_leaves_early_is_quoted(local: Make) -> None:

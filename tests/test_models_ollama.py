@@ -171,6 +171,18 @@ def test_the_model_that_runs(served: Any) -> None:
     assert running_model(env) == (None, [])
 
 
+@pytest.mark.parametrize("odd", ["m@http://127.0.0.1:9/v1", "m\nmodel: x", "m\x1b[2J", "a b", " ", "-m"])
+def test_a_name_that_is_none_is_neither_taken_nor_listed(served: Any, odd: str) -> None:
+    """What lists the models must not lead the prompt elsewhere, nor write on the person's terminal."""
+    fake = served()
+    env = {"OLLAMA_HOST": f"127.0.0.1:{fake.port}"}
+    fake.models = [odd]
+    assert running_model(env) == (None, [])
+    name = "hf.co/some-one/model_1.5:Q4_K_M"
+    fake.models = [odd, name]
+    assert running_model(env) == (name, [name])
+
+
 def test_nobody_is_asked_off_this_machine() -> None:
     assert running_model({"OLLAMA_HOST": "http://model.example:11434"}) == (None, [])
 

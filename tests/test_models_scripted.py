@@ -10,7 +10,7 @@ import pytest
 
 from harness.errors import HarnessError
 from harness.models import Failure, Model, Reply, Results
-from harness.models.failures import REASONS
+from harness.models.failures import REASONS, UNASKED
 from harness.models.script import load_script
 from harness.models.scripted import Scripted
 from harness.prompt import prefix_digest
@@ -143,7 +143,7 @@ def test_stops_are_passed_on(tmp_path: Path, stop: str) -> None:
     assert (answer.stop, answer.calls) == (stop, ())
 
 
-@pytest.mark.parametrize("reason", sorted(REASONS))
+@pytest.mark.parametrize("reason", sorted(set(REASONS) - set(UNASKED)))
 def test_failures_have_the_class_and_exit_of_their_reason(tmp_path: Path, reason: str) -> None:
     answer = ask(Scripted(script(tmp_path, f"replies: [{{fail: {{reason: {reason}, retry_after: 0}}}}]")), Tape())
     assert isinstance(answer, Failure)
@@ -296,6 +296,7 @@ def test_a_run_that_asked_for_nothing_is_not_judged(tmp_path: Path) -> None:
         ("replies:\n- {calls: {run: [a]}}", 3, "calls must be a list"),
         ("replies:\n- {expect: {turn: 1}}", 3, "reply 1 says nothing"),
         ("replies:\n- {fail: {reason: overlaoded}}", 3, "unknown reason 'overlaoded'; near: overloaded"),
+        *((f"replies:\n- {{fail: {{reason: {reason}}}}}", 3, f"unknown reason {reason!r}") for reason in UNASKED),
         ("replies:\n- {fail: {retry_after: 1}}", 3, "fail names no reason"),
         ("replies:\n- {fail: {reason: auth}, text: x}", 3, "reply 1 fails and replies"),
         ("replies:\n- {content: [x]}", 3, "content is a list of blocks"),

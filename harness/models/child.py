@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.events.io import IO
+from harness.models.decoding import decoded
 
 POLL = 0.05
 PATIENCE = 180.0
@@ -114,7 +115,7 @@ class Child:
                 self._take(os.read(self._out, 1 << 16))
         line, _, self._rest = self._rest.partition(b"\n")
         try:
-            value = json.loads(line)
+            value = decoded(line)
         except ValueError:
             value = None
         if not isinstance(value, dict):

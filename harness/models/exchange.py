@@ -167,7 +167,9 @@ def _judged(error: Exception, had_head: bool) -> Failure | Exception:
 
     if isinstance(error, anthropic.APIStatusError):
         said = error.api_message or f"{error.response.headers.get('content-type') or 'no'} answer"
-        text = f"{error.status_code} {error.type or ''}: {said}".replace(" :", ":")
+        elsewhere = error.response.headers.get("location") if error.status_code // 100 == 3 else None
+        what = f"to {elsewhere}" if elsewhere else error.type or ""
+        text = f"{error.status_code} {what}: {said}".replace(" :", ":")
         return status_failure(error.status_code, error.type, error.error_code, text, error.response.headers)
     if isinstance(error, anthropic.CredentialsError):
         return failure("auth", f"no credential that can be used: {error}")

@@ -99,7 +99,7 @@ class Program:
 
         op_id = f"model-{uuid4().hex}"
         env = {**os.environ, "HARNESS_OP_ID": op_id}
-        limits = Limits(output=MOST_OUTPUT, procs=MOST_PROCESSES)
+        limits = Limits(output=MOST_OUTPUT + 1, procs=MOST_PROCESSES)
         job = Job(self.argv, self.folder, env, left, op_id, given, limits)
         with _ended_at_exit(op_id, cancel) as at_once:
             return run(job, IO(), at_once, limited=False)
@@ -114,7 +114,7 @@ class Program:
             how = f"signal {seen.signal}" if seen.signal else f"exit {seen.exit}"
             reason = "protocol" if seen.signal else EXITS.get(seen.exit or 0, "protocol")
             return failure(reason, f"{name} ended with {how}; -v shows what it says")
-        if seen.dropped:
+        if len(seen.out) > MOST_OUTPUT:
             return failure("protocol", f"{name} wrote more than {MOST_OUTPUT >> 20} MiB")
         found = answer(seen.out, prompt)
         if isinstance(found, str):

@@ -25,6 +25,8 @@ REASONS: dict[str, tuple[str, int, bool]] = {  # reason → error class, exit co
     "local_aborted": ("RETRYABLE", 75, False),
     "turn": ("RETRYABLE", 75, False),
 }
+UNASKED = ("cancelled", "script_mismatch", "turn", "pipeline")
+"""Those that no provider gives: no script names them, and whoever replays meets them anew, or not."""
 
 
 def failure(reason: str, message: str, retry_after: float | None = None) -> Failure:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import re
 import threading
 import time
 from collections.abc import Mapping
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 PORT, DEFAULT_WINDOW = 11434, 4096
 CHOICE_S, FACTS_S = 0.3, 2.0
 _MOST = 4 * 1024 * 1024
+_NAME = re.compile(r"\w[\w./:-]*")
+"""Of what a server lists: what else it says could lead a prompt elsewhere, or write on a terminal."""
 CUT_FIX = "start the server with a larger OLLAMA_CONTEXT_LENGTH"
 
 
@@ -127,7 +130,7 @@ def _name(model: Mapping[str, Any]) -> str:
 
 
 def _names(found: Any) -> list[str]:
-    return [name for model in _models(found) if (name := _name(model))]
+    return [name for model in _models(found) if _NAME.fullmatch(name := _name(model))]
 
 
 def _same(wanted: str, found: str) -> bool:

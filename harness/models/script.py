@@ -16,7 +16,7 @@ from typing import Any
 from harness.documents import Node, YamlError, read_yaml
 from harness.errors import HarnessError
 from harness.models import Failure, Usage
-from harness.models.failures import REASONS, failure
+from harness.models.failures import REASONS, UNASKED, failure
 from harness.models.fields import Fields
 from harness.models.verbs import VERBS
 from harness.tools.regular import read_regular
@@ -24,6 +24,7 @@ from harness.tools.regular import read_regular
 FOREVER = -1
 MAX_BYTES = 16 << 20
 STOPS = ("refusal", "length", "overflow", "pause")
+FAILS = tuple(reason for reason in REASONS if reason not in UNASKED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,8 +218,8 @@ class _Reader(Fields):
     def fail(self, node: Node) -> Failure:
         keys = self.mapping(node, "fail", ("reason", "retry_after"))
         if "reason" not in keys:
-            raise self.refuse("fail names no reason", f"add reason: one of {', '.join(REASONS)}", node.line)
-        reason = self.one_of(keys["reason"], "reason", tuple(REASONS))
+            raise self.refuse("fail names no reason", f"add reason: one of {', '.join(FAILS)}", node.line)
+        reason = self.one_of(keys["reason"], "reason", FAILS)
         after = self.number(keys["retry_after"], "retry_after") if "retry_after" in keys else None
         return failure(reason, f"scripted: {reason}", after)
 

@@ -37,6 +37,8 @@ def reason_of(status: int | None, kind: str | None = None, code: str | None = No
         return _TYPES.get(kind or "", "unavailable")
     if status == 429 and kind == "billing_error":
         return "account"
+    if status // 100 == 3:
+        return "redirected"
     return _STATUS.get(status, "unavailable" if status >= 500 else "protocol" if status < 400 else "bad_request")
 
 

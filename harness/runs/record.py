@@ -12,7 +12,7 @@ from harness.events.log import follow
 from harness.events.scan import blob_text
 from harness.events.texts import texts_of
 from harness.models.body import prefix_digest
-from harness.models.failures import REASONS
+from harness.models.failures import REASONS, UNASKED
 from harness.models.script import STOPS
 from harness.models.scripted import DIALECT
 from harness.runs.composing import Request, requests
@@ -21,8 +21,6 @@ from harness.skills.reading import is_skill_file
 
 Hide = Callable[[str], str]
 COUNTS = ("input", "out", "cached", "written", "written_1h", "thinking")
-UNASKED = ("cancelled", "script_mismatch", "turn", "pipeline")
-"""Reasons of failures that no provider gave: whoever replays meets them anew, or not."""
 
 
 def script_of(folder: Path, catalog: Catalog, hide: Hide = str) -> str:
