@@ -231,6 +231,29 @@ def test_a_recorded_run_is_replayed_to_the_same_events(project: Project) -> None
     assert script_of(again.folder, catalog_of(project.path)) == (project.path / "recorded.yaml").read_text()
 
 
+BROKEN = [{"type": "tool_use", "id": "c1", "name": "run", "input": {}}]
+
+
+@pytest.mark.parametrize("reason", ["refusal", "length", "overflow"])
+def test_case_21_a_reply_that_failed_and_one_that_was_malformed_are_replayed(project: Project, reason: str) -> None:
+    ran = project.run([
+        {"content": BROKEN, "errors": {"c1": "the arguments are no JSON"}},
+        {"fail": {"reason": "cut", "message": "gone"}}, reply(call("look", "a")),
+        {"stop": reason, "message": "no (cyber): because", "usage": {"input": 7, "out": 3}, "repeat": 2},
+    ])  # fmt: skip
+    assert ran.of("model.reply")[0]["data"]["calls"][0]["error"] == "the arguments are no JSON"
+    failed = [event["data"] for event in ran.of("model.fail")]
+    assert [data["message"] for data in failed][:2] == ["gone", "no (cyber): because"]
+    recorded = script_of(ran.folder, catalog_of(project.path))
+    again = project.run(f"scripted:{project.file('recorded.yaml', recorded)}")
+    for event in (*again.of("context"), *ran.of("context")):
+        assert event["data"]["why"] == reason == "overflow"
+    one, other = ([e for e in run.events if e["kind"] != "context"] for run in (ran, again))
+    assert [(e["kind"], bare(e["data"])) for e in one] == [(e["kind"], bare(e["data"])) for e in other]
+    assert len(again.of("context")) == len(ran.of("context"))
+    assert failed[1]["usage"]["input"] == 7
+
+
 def test_a_replay_that_does_not_fit_is_told(project: Project) -> None:
     ran = project.run([reply(call("look", "a")), finish("so")])
     project.file("recorded.yaml", script_of(ran.folder, catalog_of(project.path)))

@@ -87,6 +87,13 @@ def test_the_example_plays_to_its_end(tmp_path: Path) -> None:
     assert model.left_over() is None
 
 
+def test_a_reply_that_was_given_too_seldom_is_not_called_unasked(tmp_path: Path) -> None:
+    model = Scripted(script(tmp_path, "replies:\n- {text: a, repeat: 2}\n- {text: b}\n- {text: c}"))
+    ask(model, Tape())
+    left = "reply 2, 3 was never asked for; reply 1 was asked for 1 times of 2"
+    assert model.left_over() == f"{tmp_path}/script.yaml: replies: {left}"
+
+
 def test_all_forms_of_calls(tmp_path: Path) -> None:
     text = """\
 replies:

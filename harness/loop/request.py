@@ -155,6 +155,8 @@ def _usable(run: Run, reply: Reply) -> Reply | Failure:
 
 
 def _why_cut(reply: Reply) -> str:
+    if reply.detail.get("message"):  # of a recorded reply, whose blocks are gone
+        return str(reply.detail["message"])
     if reply.stop == "refusal":
         said = str(reply.detail.get("explanation") or reply.text or "no explanation")
         return f"the model refused ({reply.detail.get('category') or 'no category'}): {said}"

@@ -44,7 +44,11 @@ class Expect:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One reply of a script. `calls` are (verb, arguments); `repeat` is how often it is given, FOREVER without end."""
+    """One reply of a script. `calls` are (verb, arguments); `repeat` is how often it is given, FOREVER without end.
+
+    `message` is how a reply that was cut short is told, and `errors` what was wrong with a call's form, by its id:
+    neither can be seen from the blocks.
+    """
 
     number: int
     line: int
@@ -55,6 +59,8 @@ class Entry:
     usage: Usage | None = None
     fail: Failure | None = None
     stop: str | None = None
+    message: str = ""
+    errors: Mapping[str, str] = field(default_factory=dict)
     delay: float = 0.0
     repeat: int = 1
 
@@ -129,12 +135,14 @@ class _Reader(Fields):
                 raise self.refuse(f"reply {entry.number}: mode match takes no fail and no stop", fix, entry.line)
 
     def entry(self, node: Node, number: int) -> Entry:
-        known = ("expect", "text", "calls", "content", "usage", "fail", "stop", "delay", "repeat")
+        known = ("expect", "text", "calls", "content", "errors", "usage", "fail", "stop", "message", "delay", "repeat")
         keys = self.mapping(node, f"reply {number}", known)
         if not set(keys) & {"text", "calls", "content", "fail", "stop"}:
             raise self.refuse(f"reply {number} says nothing", "give it text, calls, content, fail or stop", node.line)
-        if "fail" in keys and set(keys) & {"text", "calls", "content", "stop", "usage"}:
+        if "fail" in keys and set(keys) & {"text", "calls", "content", "errors", "stop", "message", "usage"}:
             raise self.refuse(f"reply {number} fails and replies", "make two replies of it", node.line)
+        if "message" in keys and "stop" not in keys:
+            raise self.refuse(f"reply {number} has a message and no stop", "write it as text", node.line)
         if "content" in keys and set(keys) & {"text", "calls"}:
             raise self.refuse(f"reply {number} has content and text or calls", "keep one of them", node.line)
         return Entry(number, node.line, **self.values(keys))
@@ -149,6 +157,8 @@ class _Reader(Fields):
             "usage": self.usage,
             "fail": self.fail,
             "stop": lambda node: self.one_of(node, "stop", STOPS),
+            "message": lambda node: self.text(node, "message"),
+            "errors": lambda node: {k: self.text(v, k) for k, v in self.any_mapping(node, "errors").items()},
             "delay": lambda node: self.number(node, "delay"),
             "repeat": self.repeat,
         }
@@ -216,12 +226,13 @@ class _Reader(Fields):
         return Usage(**given)
 
     def fail(self, node: Node) -> Failure:
-        keys = self.mapping(node, "fail", ("reason", "retry_after"))
+        keys = self.mapping(node, "fail", ("reason", "retry_after", "message"))
         if "reason" not in keys:
             raise self.refuse("fail names no reason", f"add reason: one of {', '.join(FAILS)}", node.line)
         reason = self.one_of(keys["reason"], "reason", FAILS)
         after = self.number(keys["retry_after"], "retry_after") if "retry_after" in keys else None
-        return failure(reason, f"scripted: {reason}", after)
+        message = self.text(keys["message"], "message") if "message" in keys else f"scripted: {reason}"
+        return failure(reason, message, after)
 
     def repeat(self, node: Node) -> int:
         return FOREVER if node.value == "forever" else self.whole(node, "repeat", 1)

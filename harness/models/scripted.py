@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -74,11 +75,12 @@ class Scripted:
         if self._used is None:
             return None
         counted = [entry for entry in self._replies.entries if entry.repeat != FOREVER]
-        left = [entry.number for entry in counted if self._used.get(entry.number, 0) < entry.repeat]
-        if not left:
-            return None
-        numbers = ", ".join(str(number) for number in left)
-        return f"{self.file}: {self._list}: reply {numbers} was never asked for"
+        given = [(entry, self._used.get(entry.number, 0)) for entry in counted]
+        never = ", ".join(str(entry.number) for entry, times in given if not times)
+        left = [f"reply {never} was never asked for"] if never else []
+        some = ((entry, times) for entry, times in given if 0 < times < entry.repeat)
+        left += [f"reply {e.number} was asked for {times} times of {e.repeat}" for e, times in some]
+        return f"{self.file}: {self._list}: {'; '.join(left)}" if left else None
 
     def warm(self) -> None:
         """Nothing to do ahead."""
@@ -141,13 +143,14 @@ def _waited(delay: float, deadline: float | None) -> bool:
 def _reply(entry: Entry, prompt: Prompt, served: str, ms: int, on: Callable[[str], None]) -> Reply:
     content = _content(entry, prompt.turn)
     text = "".join(str(block.get("text", "")) for block in content if block.get("type") == "text")
-    calls = tuple(_call(block) for block in content if block.get("type") == "tool_use")
+    calls = tuple(_call(block, entry.errors) for block in content if block.get("type") == "tool_use")
     if text:
         on(text)
     if entry.stop is None:
         calls = calls_or_finish(text, calls)
     stop = cast(Stop, entry.stop or ("calls" if any(not call.implicit for call in calls) else "end"))
-    return Reply(content, DIALECT, text, calls, stop, entry.stop or "", entry.usage, ms, None, served)
+    detail = {"message": entry.message} if entry.message else {}
+    return Reply(content, DIALECT, text, calls, stop, entry.stop or "", entry.usage, ms, None, served, detail=detail)
 
 
 def _content(entry: Entry, turn: int) -> list[Any]:
@@ -161,8 +164,9 @@ def _content(entry: Entry, turn: int) -> list[Any]:
     ]
 
 
-def _call(block: dict[str, Any]) -> Call:
-    return make_call(str(block.get("id", "")), str(block.get("name", "")), block.get("input"))
+def _call(block: dict[str, Any], errors: Mapping[str, str]) -> Call:
+    call = make_call(str(block.get("id", "")), str(block.get("name", "")), block.get("input"))
+    return replace(call, error=errors.get(call.id, call.error))
 
 
 def unmet(expect: Expect, prompt: Prompt) -> list[str]:

@@ -52,7 +52,7 @@ def _replies(folder: Path, catalog: Catalog, hide: Hide) -> Iterator[dict[str, A
         event = request.event if not request.sent else _answer(request, answers)
         if event is None:
             continue
-        entry = _reply(folder, event["data"]) if event["kind"] == "model.reply" else _failure(event["data"])
+        entry = _reply(folder, event["data"]) if event["kind"] == "model.reply" else _failure(folder, event["data"])
         if entry is not None:
             yield {"expect": _expected(request), **entry}
 
@@ -76,19 +76,30 @@ def _reply(folder: Path, data: Mapping[str, Any]) -> dict[str, Any]:
     if data.get("dialect") != DIALECT:
         content = _blocks(folder, content, data)
     entry: dict[str, Any] = {"content": content}
+    errors = {call["id"]: call["error"] for call in _calls(folder, data) if call["id"] and call.get("error")}
+    if errors:  # what was no JSON stands in no block
+        entry["errors"] = errors
     if data.get("stop") in STOPS:
         entry["stop"] = data["stop"]
-    if data.get("usage"):
-        entry["usage"] = {key: data["usage"][key] for key in COUNTS if data["usage"].get(key)}
-    return entry
+    return entry | _usage(data)
+
+
+def _usage(data: Mapping[str, Any]) -> dict[str, Any]:
+    used = data.get("usage")
+    return {"usage": {key: used[key] for key in COUNTS if used.get(key)}} if used else {}
+
+
+def _calls(folder: Path, data: Mapping[str, Any]) -> list[dict[str, Any]]:
+    calls = data["calls"]
+    found: list[dict[str, Any]] = calls if isinstance(calls, list) else json.loads(blob_text(folder, calls))
+    return found
 
 
 def _blocks(folder: Path, content: list[Any], data: Mapping[str, Any]) -> list[dict[str, Any]]:
     """A reply of another dialect in the one that scripts are written in."""
     said = "\n".join(text for text in texts_of(content) if text)
     made: list[dict[str, Any]] = [{"type": "text", "text": said}] if said else []
-    calls = data["calls"] if isinstance(data["calls"], list) else json.loads(blob_text(folder, data["calls"]))
-    for call in calls:
+    for call in _calls(folder, data):
         if not call.get("implicit"):
             given = {key: _value(folder, value) for key, value in (call.get("arguments") or {}).items()}
             made.append({"type": "tool_use", "id": call["id"], "name": call["verb"], "input": given})
@@ -103,13 +114,13 @@ def _value(folder: Path, value: Any) -> Any:
     return json.loads(text) if text.startswith("[") else text
 
 
-def _failure(data: Mapping[str, Any]) -> dict[str, Any] | None:
-    reason = data["reason"]
+def _failure(folder: Path, data: Mapping[str, Any]) -> dict[str, Any] | None:
+    reason, message = data["reason"], blob_text(folder, data.get("message", ""))
     if reason in STOPS:
-        return {"stop": reason}
+        return {"stop": reason, "message": message, **_usage(data)}
     if reason in UNASKED or reason not in REASONS:
         return None
-    return {"fail": {"reason": reason, "retry_after": 0}}
+    return {"fail": {"reason": reason, "retry_after": 0, "message": message}}
 
 
 def _workers(folder: Path, catalog: Catalog, hide: Hide) -> Iterator[tuple[str, dict[str, Any]]]:
