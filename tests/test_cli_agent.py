@@ -100,6 +100,7 @@ def test_reading(project: Path) -> None:
     said("step", run, "look", cwd=project)
     assert "looked at 1" in said("read", run, "op:1", cwd=project)[1]
     assert "Do it." in said("read", run, "skill:SKILL.md", cwd=project)[1]
+    assert said("step", run, "--", "look", "--x", "4", cwd=project)[1].count("looked at 4") == 1
     assert said("read", run, "nowhere", cwd=project)[0] == 2
     assert said("read", run, "../secret", cwd=project)[0] == 7
     assert "\nb\n" in said("read", run, "lines.txt", "--lines", "2", cwd=project)[1]
@@ -174,9 +175,13 @@ def test_what_an_agent_may_not_say(project: Path) -> None:
 
 def test_limits_and_strikes_hold_for_an_agent(project: Path) -> None:
     run = opened(project, "-b", "turns=2")
-    assert [said("step", run, "look", "--x", str(n), cwd=project)[0] for n in range(2)] == [0, 6]
+    last = [said("step", run, "look", "--x", str(n), cwd=project) for n in range(2)]
+    assert [code for code, _ in last] == [0, 6]
+    assert last[1][1].endswith(f"go on: harness resume {run} --agent -b turns=N\n")
     done = harness("step", run, "look", cwd=project)
     assert done.returncode == 2 and "has ended: budget" in done.stderr and "resume" in done.stderr
+    told = json.loads(harness("--json", "step", run, "look", cwd=project).stdout)
+    assert (told["resumable"], told["run"][-8:], told["code"]) == (True, run, 2)
     again = opened(project)
     codes = [said("step", again, "look", cwd=project)[0] for _ in range(7)]
     assert codes == [0] * 6 + [8]
@@ -215,6 +220,7 @@ def test_each_answer_as_one_object(project: Path) -> None:
     run = done["run"]
     step = json.loads(harness("--json", "step", run, "keep", cwd=project).stdout)
     assert (step["op"], step["class"], step["code"], step["resumable"]) == (1, "NOT_RELEASED", 2, True)
+    assert json.loads(harness("--json", "step", run, cwd=project).stdout)["text"] == "", "nothing happened"
     early = json.loads(harness("finish", run, "--json", "so", cwd=project).stdout)
     assert (early["class"], early["code"]) == ("FAILED", 1)
     for tool in ("look", "keep"):

@@ -100,6 +100,27 @@ def test_a_link_out_of_the_workspace_is_not_followed(project: Project, tmp_path:
     assert "root:" not in (ran.folder / "events.jsonl").read_text()
 
 
+def test_a_link_that_stays_in_the_workspace_is_followed(project: Project, tmp_path: Path) -> None:
+    project.file("sub/notes.md", "a note")
+    for name, to in (("near", "sub"), ("far", str(project.path / "sub")), ("back", f"{project.path}/sub/../sub")):
+        (project.path / name).symlink_to(to)
+    ran = project.run([reply(*({"read": f"{name}/notes.md"} for name in ("near", "far", "back"))), finish()])
+    assert ran.codes() == ["allow"] * 3
+    assert [ran.text(event["data"]["out"]) for event in ran.of("tool.end")] == ["a note"] * 3
+
+
+@pytest.mark.parametrize(
+    ("lines", "out"),
+    [("2", "b\n"), ("2-3", "b\nc\n"), ("-1", "c\n"), ("-9", "a\nb\nc\n"), ("3-9", "c\n"), ("9", ""),
+     ("-0", None), ("0", None), ("0-0", None), ("0-2", None), ("5-3", None), ("x", None)],
+)  # fmt: skip
+def test_lines_that_name_none_are_refused(project: Project, lines: str, out: str | None) -> None:
+    project.file("n.txt", "a\nb\nc\n")
+    ran = project.run([reply({"read": {"path": "n.txt", "lines": lines}}), finish()])
+    assert ran.codes() == (["INVALID_INPUT"] if out is None else ["allow"])
+    assert [ran.text(event["data"]["out"]) for event in ran.of("tool.end")] == ([] if out is None else [out])
+
+
 def test_help_is_answered_from_the_header_of_a_waiting_tool_too(project: Project) -> None:
     ran = project.run([reply(call("write-report", "--help"), call("look", "--help")), finish()])
     assert ran.spawned == [] and not ran.of("tool.start")

@@ -156,6 +156,11 @@ def test_one_call_for_ever(project: Project) -> None:
     assert "still required: report" in ran.notes()[0]
 
 
+def test_what_was_called_in_vain_is_not_called_untried(project: Project) -> None:
+    ran = project.run([{**reply(call("look", "--nothing")), "repeat": "forever"}])
+    assert "repeated: look" in ran.notes()[0] and "never tried: report send" in ran.notes()[0]
+
+
 def replies(ran: Ran) -> int:
     return len(ran.of("model.reply"))
 

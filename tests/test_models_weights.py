@@ -146,6 +146,7 @@ def test_a_touched_file_is_hashed_again_and_a_changed_one_is_refused(tmp_path: P
     with pytest.raises(HarnessError, match="have changed since they were pinned") as caught:
         checked(again, folder)
     assert caught.value.exit_code == 2
+    assert caught.value.fix == f"delete {folder / 'mine'}, then: harness models add {file} --name mine"
     file.unlink()
     with pytest.raises(HarnessError, match="no weights"):
         checked(again, folder)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -24,6 +26,7 @@ from harness.runs.deliver import waiting
 from harness.runs.find import find_run, short_id
 from harness.runs.opened import Session
 from harness.runs.uses import run_uses
+from harness.view.closing import more_of
 from harness.view.mode import current
 from harness.view.quiet import Quiet
 
@@ -45,6 +48,7 @@ def step(
     ] = None,
 ) -> int:
     """Run one tool of a run that you are the model of. Without a tool: carry out what was approved or settled."""
+    words = words[1:] if words and words[0] == "--" else words  # before a tool it is ours; behind it, the tool's
     call = ("run", {"tool": words[0], "args": words[1:]}) if words else None
     return _driven(globals_of(ctx), name, call)
 
@@ -81,17 +85,19 @@ def _driven(said: Globals, name: str, call: Call | None) -> int:
     folder, found = find_run(runs_dir(at), name), catalog(at)
     at = answered(said, at, run_uses(found, folder), folder)
     verb = call[0] if call else ""
-    session, stop = drive_quietly(said, at, lambda world: agent.step(world, found, folder, call))
+    session, stop = drive_quietly(said, at, lambda world: agent.step(world, found, folder, call), folder=folder)
     try:
         return _told(said, session, stop, verb)
     finally:
         session.run.log.close()
 
 
-def drive_quietly(said: Globals, at: Place, begin: Any, sandbox: str | None = None) -> tuple[Session, Stop]:
+def drive_quietly(
+    said: Globals, at: Place, begin: Any, sandbox: str | None = None, folder: Path | None = None
+) -> tuple[Session, Stop]:
     """Drive a run until it is the agent's turn again, without a view and without questions. The log stays open."""
     said.frame, said.no_input = unfinished(), True
-    driver = Driver(said, at, current(flags(said)), Cancel(), Quiet(), sandbox=sandbox)
+    driver = Driver(said, at, current(flags(said)), Cancel(), Quiet(), None, sandbox, folder)
     with Signals(driver):
         session = begun(said, driver, begin)
         return session, session.go()
@@ -101,10 +107,12 @@ def _told(said: Globals, session: Session, stop: Stop, verb: str) -> int:
     run = session.run
     what = agent.told(run, verb)
     code = agent.code_of(stop, what, verb)
+    if not verb and not agent.did_something(run):
+        what = replace(what, text="")  # it was told before
     if said.json:
         print_json(_object(session, stop, what, code))
         return code
-    lines = [what.text] if what.text and (verb or agent.did_something(run)) else []
+    lines = [what.text] if what.text else []
     if stop.name == "passed":
         lines = [run.text((run.state.end or {}).get("answer", "")), "passed"]
     elif verb == "finish" and stop.parked and stop.name == "waiting":
@@ -137,7 +145,8 @@ def next_for_person(session: Session, stop: Stop) -> list[str]:
     run = session.run
     name, words = short_id(run.name), {"approval": "approve", "answer": "answer", "outcome": "settle"}
     found = [f"  a person: harness {words[w.what]} {name} {w.op.n}" for w in waiting(run.folder)]
-    go_on = f"  then: harness step {name}" if found else f"  go on: harness resume {name} --agent"
+    limit = more_of((run.state.end or {}).get("limit")) if stop.name == "budget" else ""
+    go_on = f"  then: harness step {name}" if found else f"  go on: harness resume {name} --agent{limit}"
     return [*found, go_on] if stop.name != "passed" else []
 
 
@@ -177,9 +186,9 @@ def _object(session: Session, stop: Stop, what: agent.Told, code: int) -> dict[s
     }  # fmt: skip
 
 
-def hand_out(said: Globals, at: Place, begin: Any, sandbox: str | None = None) -> int:
+def hand_out(said: Globals, at: Place, begin: Any, sandbox: str | None = None, folder: Path | None = None) -> int:
     """Open a run for an agent, or hand one over, and print all that it needs to go on. Exit 0 once it is its turn."""
-    session, stop = drive_quietly(said, at, begin, sandbox)
+    session, stop = drive_quietly(said, at, begin, sandbox, folder)
     run = session.run
     try:
         if said.json:

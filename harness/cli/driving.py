@@ -46,7 +46,7 @@ KILLING = "killing what still runs · again to leave at once"
 
 @dataclass(slots=True)
 class Driver:
-    """One command's run: where it works, what it prints, and how it is interrupted."""
+    """One command's run: where it works, what it prints, and how it is interrupted. `folder` is that of an old run."""
 
     said: Globals
     at: Place
@@ -55,6 +55,7 @@ class Driver:
     view: Any
     terminal: Any = None
     sandbox: str | None = None
+    folder: Path | None = None
     run: str = ""
 
     def world(self) -> World:
@@ -126,21 +127,22 @@ class Driver:
 
 
 def drive(
-    said: Globals, at: Place, begin: Callable[[World], Session], out_file: str | None = None, sandbox: str | None = None
-) -> int:
-    """Begin a run, drive it until it stops, print what it found, return its exit code."""
+    said: Globals, at: Place, begin: Callable[[World], Session], out_file: str | None = None,
+    sandbox: str | None = None, folder: Path | None = None,
+) -> int:  # fmt: skip
+    """Begin a run, or go on with that in `folder`, until it stops; print what it found, return its exit code."""
     check_out(out_file)
-    session, stop = driven(said, at, begin, sandbox)
+    session, stop = driven(said, at, begin, sandbox, folder)
     return finish(said, session, stop, out_file)
 
 
 def driven(
-    said: Globals, at: Place, begin: Callable[[World], Session], sandbox: str | None = None
+    said: Globals, at: Place, begin: Callable[[World], Session], sandbox: str | None = None, folder: Path | None = None
 ) -> tuple[Session, Stop]:
     """Begin a run and drive it until it stops, in view of the person; nothing goes to stdout but its events."""
     said.frame = unfinished()
     mode = current(flags(said))
-    driver = Driver(said, at, mode, Cancel(), make_view(said, at, mode), sandbox=sandbox)
+    driver = Driver(said, at, mode, Cancel(), make_view(said, at, mode), None, sandbox, folder)
     session: Session | None = None
     with Signals(driver):
         try:
@@ -162,11 +164,19 @@ def begun(said: Globals, driver: Driver, begin: Callable[[World], Session]) -> S
     try:
         session = begin(driver.world())
     except HarnessError as error:
-        said.frame = unfinished(error=error)
+        said.frame = unfinished(_resumable(driver.folder), error)
         raise
     said.frame, driver.run = unfinished(session.run.name), session.run.name
     keep_lent(driver.at, session.run.name)
     return session
+
+
+def _resumable(folder: Path | None) -> str | None:
+    """The name of a run that could not be opened this time, where it can still be gone on with."""
+    state = read_state(folder) if folder is not None else None
+    if folder is None or state is None or state.redacted:
+        return None
+    return None if state.end is not None and state.end["stop"] == "passed" else folder.name
 
 
 def print_stop(session: Session) -> None:

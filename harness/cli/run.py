@@ -160,8 +160,8 @@ def resume(
     text = words.text if words else None
     begin = partial(resume_session, catalog=found, folder=folder, message=text)
     if agent:
-        return hand_out(said, at, partial(begin, options=agents(said, options, out)), sandbox)
-    return drive(said, at, partial(begin, options=options), out, sandbox)
+        return hand_out(said, at, partial(begin, options=agents(said, options, out)), sandbox, folder)
+    return drive(said, at, partial(begin, options=options), out, sandbox, folder)
 
 
 def _top(said: Globals, folder: Path) -> Path:

@@ -48,6 +48,10 @@ def open_beneath(root: Path, path: str) -> int:
             if stat.S_ISLNK(os.fstat(fd).st_mode):
                 links += 1
                 to = _link_target(fd, links)
+                if to.is_absolute():
+                    while len(fds) > 1:
+                        os.close(fds.pop())
+                    to = _inside(root, to)
                 todo += reversed(to.parts)
                 continue
             fds.append(fd)
@@ -62,9 +66,15 @@ def _link_target(fd: int, links: int) -> PurePosixPath:
     os.close(fd)
     if links > MAX_LINKS:
         raise OSError(errno.ELOOP, "too many links")
-    if to.is_absolute():
-        raise OSError(errno.EACCES, "leads out of its root")
     return to
+
+
+def _inside(root: Path, to: PurePosixPath) -> PurePosixPath:
+    """The same link from the root on; by the root's name as it was given, or as it is."""
+    for start in (root, os.path.realpath(root)):
+        if to.is_relative_to(start):
+            return to.relative_to(start)
+    raise OSError(errno.EACCES, "leads out of its root")
 
 
 def _reopen(fd: int) -> int:

@@ -80,7 +80,7 @@ def request_of(run: Run, op: Operation) -> Request:
     path = str(op.arguments.get("path", ""))
     where = target_of(run, path)
     lines = op.arguments.get("lines")
-    problems = () if lines is None or _LINES.fullmatch(str(lines)) else (f"lines {lines!r}: give 1-200 or -50",)
+    problems = () if lines is None or _span(str(lines)) else (f"lines {lines!r}: give 1-200 or -50",)
     argv = (path,) if lines is None else (path, str(lines))
     is_file = isinstance(where, Target) and where.root == run.project
     return Request(
@@ -154,11 +154,16 @@ def _plain(run: Run, value: Any) -> Any:
 
 def select(raw: bytes, lines: object) -> bytes:
     """The lines asked for: `1-200`, `7`, or `-50` for the last 50; everything without."""
-    found = _LINES.fullmatch(str(lines)) if lines is not None else None
+    span = _span(str(lines)) if lines is not None else None
+    return raw if span is None else b"".join(raw.splitlines(keepends=True)[span])
+
+
+def _span(lines: str) -> slice | None:
+    """The lines that are meant; None for what names none: lines count from 1, and the first is not behind the last."""
+    found = _LINES.fullmatch(lines)
     if found is None:
-        return raw
-    every = raw.splitlines(keepends=True)
+        return None
     if found[3]:
-        return b"".join(every[-int(found[3]) :])
-    first = int(found[1] or found[4])
-    return b"".join(every[max(0, first - 1) : int(found[2] or found[4])])
+        return slice(-int(found[3]), None) if int(found[3]) else None
+    first, last = int(found[1] or found[4]), int(found[2] or found[4])
+    return slice(first - 1, last) if 1 <= first <= last else None

@@ -195,7 +195,7 @@ def _strategy(run: Run) -> str:
     state = run.state
     tried = {receipt.tool for receipt in state.receipts.values()}
     repeated = sorted({state.ops[n].tool for n in state.turn_ops if state.ops[n].tool})
-    untried = [name for name in run.toolset.available if name not in tried]
+    untried = [name for name in run.toolset.available if name not in tried and name not in repeated]
     required = [name for name in run.toolset.requires if name not in state.succeeded]
     lines = ["Nothing new came of the last turns. Change your strategy."]
     for label, names in (("repeated", repeated), ("never tried", untried), ("still required", required)):

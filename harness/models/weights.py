@@ -10,6 +10,7 @@ import importlib.util
 import json
 import os
 import re
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO as File
@@ -121,13 +122,20 @@ def _again(name: str) -> str:
     return f"harness models add {name}"
 
 
+def _again_of(pin: Weights, folder: Path) -> str:
+    """The command that pins these weights again: a file of the user's own is named by its path."""
+    if pin.path.parent == folder / pin.name:
+        return _again(pin.name)
+    return shlex.join(("harness", "models", "add", str(pin.path), "--name", pin.name))
+
+
 def checked(pin: Weights, folder: Path) -> Weights:
     """The weights, if they are what was pinned: hashed again where size, time or inode differ. Raises HarnessError."""
     if is_untouched(pin):
         return pin
     check_gguf(pin.path)
     if digest(pin.path) != pin.sha256:
-        fix = f"delete {folder / pin.name}, then: {_again(pin.name)}"
+        fix = f"delete {folder / pin.name}, then: {_again_of(pin, folder)}"
         raise HarnessError(f"the weights {pin.name} have changed since they were pinned", fix, str(pin.path))
     at = pin.path.stat()
     now = replace(pin, bytes=at.st_size, mtime_ns=at.st_mtime_ns, inode=at.st_ino)

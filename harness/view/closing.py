@@ -165,9 +165,7 @@ def next_commands(tree: Tree, stop: str) -> list[str]:
     if hint.startswith("harness "):
         return [hint]
     if stop == "budget":
-        limit = (run.end or {}).get("limit")
-        key = limit if isinstance(limit, str) and limit.isidentifier() else "usd"
-        return [f"harness resume {name} -b {key}=N"]
+        return [f"harness resume {name}{more_of((run.end or {}).get('limit'))}"]
     if stop in ("interrupted", "waiting", "stopped"):
         return [f"harness resume {name}{' --agent' if hint == AGENTS_TURN else ''}"]
     speaks = (run.start.get("model") or {}).get("ref")
@@ -176,6 +174,12 @@ def next_commands(tree: Tree, stop: str) -> list[str]:
     if stop in ("no-progress", "declined", "failed") and speaks:
         return [f"harness resume {name} MESSAGE", f"harness show {name}"]
     return [f"harness show {name}"]
+
+
+def more_of(limit: object) -> str:
+    """The flag without which a run whose `limit` is used up ends again at once."""
+    key = limit if isinstance(limit, str) and limit.isidentifier() else "usd"
+    return f" -b {key}=N"
 
 
 def unknown(run: Run) -> list[Row]:
