@@ -509,6 +509,7 @@ def test_nobody_listens(project: Project, tmp_path: Path) -> None:
         ("openai:m@http://", "no base URL"), ("openai:m@http://h:x/v1", "no base URL"),
         ("openai:m@http://h h/v1", "no base URL"), ("openai:m@https://k:secret@h/v1", "neither user nor password"),
         ("openai:m@https://h/v1?key=k", "neither user nor password"), ("opnai:m", "nearest: openai:m"),
+        ("openai:m@https://k:secret@h:x/v1", "neither user nor password"),
     ],
 )  # fmt: skip
 def test_strings_that_name_no_model(text: str, message: str) -> None:

@@ -102,3 +102,26 @@ def test_a_missing_script_is_named(tmp_path: Path) -> None:
     with pytest.raises(HarnessError) as caught:
         open_model(ModelRef("scripted", "no.yaml"), Opening(tmp_path, skill()))
     assert caught.value.where == str(tmp_path / "no.yaml")
+
+
+@pytest.mark.parametrize(
+    ("variable", "url", "message"),
+    [
+        ("ANTHROPIC_BASE_URL", "http://h:bad", "no base URL"), ("ANTHROPIC_BASE_URL", "http://h:99999", "no base URL"),
+        ("ANTHROPIC_BASE_URL", "http://h\nX: y", "no base URL"), ("ANTHROPIC_BASE_URL", "ftp://h", "no base URL"),
+        ("ANTHROPIC_BASE_URL", "http://k:secret@h:x", "neither user nor password"),
+        ("ANTHROPIC_BASE_URL", "https://h?key=secret", "neither user nor password"),
+        ("OLLAMA_HOST", "http://h/x?key=secret", "neither user nor password"),
+        ("OLLAMA_HOST", "ftp://h", "no base URL"),
+    ],
+)  # fmt: skip
+def test_an_address_in_the_environment_is_one_or_nothing_is_sent(
+    variable: str, url: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, url)
+    text = "anthropic:claude-haiku-5-5" if variable.startswith("ANTHROPIC") else "ollama:m"
+    with pytest.raises(HarnessError, match=message) as error:
+        resolve(text, source="-m", skill=None)
+    assert (error.value.exit_code, error.value.where) == (2, f"env {variable}")
+    assert "secret" not in str(error.value)
+    assert "\n" not in error.value.message

@@ -15,10 +15,10 @@ from dataclasses import replace
 from math import inf
 from queue import Empty
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from harness.errors import HarnessError
 from harness.models import Failure, Model, ModelRef, Opening, Prompt, Reply
+from harness.models.endpoints import check_base
 from harness.models.exchange import BASE_URL, KEYS, PATIENCE, Exchange, Patience, client_of, credential
 from harness.models.failures import failure
 from harness.models.messages import Assembly, Malformed, parameters
@@ -47,8 +47,8 @@ def named(name: str, source: str, skill: Skill | None = None) -> ModelRef:
     if not re.fullmatch(r"[\w.:-]+", name):
         raise HarnessError(f"anthropic: names no model: {name!r}", "write anthropic:claude-haiku-5-5", source)
     url = os.environ.get(BASE_URL) or None
-    if url is not None and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname):
-        raise HarnessError(f"{BASE_URL} is no address: {url!r}", "write https://HOST or unset it", f"env {BASE_URL}")
+    if url is not None:
+        check_base(url, "write https://HOST or unset it", f"env {BASE_URL}")
     facts = facts_of(f"anthropic:{name}")
     return ModelRef("anthropic", name, source, base_url=url, facts=replace(facts, images=True))
 

@@ -72,18 +72,22 @@ def check_name(scheme: str, text: str, source: str) -> None:
     name, base = split_name(text)
     if not name:
         raise HarnessError(f"{scheme}: names no model", f"write {scheme}:NAME", source)
-    if base is None:
-        return
+    if base is not None:
+        check_base(base, f"write {scheme}:NAME@http://HOST:PORT/v1", source)
+
+
+def check_base(base: str, fix: str, source: str) -> None:
+    """Raises HarnessError for a URL that no request can be sent to, or that holds more than an address."""
+    if "@" in base.partition("://")[2].partition("/")[0] or "?" in base or "#" in base:
+        what = "a base URL holds neither user nor password, no ? and no #: it is shown, and kept in journals"
+        raise HarnessError(what, "give the key apart from it, by its variable or in your own config", source)
     try:
         url = urlsplit(base)
-        usable = bool(url.hostname) and (url.port is None or url.port > 0)
+        usable = url.scheme in ("http", "https") and bool(url.hostname) and (url.port is None or url.port > 0)
     except ValueError:
         usable = False
     if not usable or any(ord(letter) <= 32 or ord(letter) > 126 for letter in base):
-        raise HarnessError(f"{base} is no base URL", f"write {scheme}:NAME@http://HOST:PORT/v1", source)
-    if "@" in url.netloc or url.query or url.fragment:
-        what = "a base URL holds neither user nor password, no ? and no #: it is kept in every journal"
-        raise HarnessError(what, "name the endpoint's key in your own config", source)
+        raise HarnessError(f"{base!r} is no base URL", fix, source)
 
 
 def usable_key(name: str, text: str | None) -> str | None:

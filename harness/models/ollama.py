@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from harness.models import Failure, Model, ModelRef, Opening
-from harness.models.endpoints import Endpoint, check_name, key_of, served, split_name
+from harness.models.endpoints import Endpoint, check_base, check_name, key_of, served, split_name
 from harness.models.failures import failure
 from harness.models.memory import Form, memory_file
 from harness.models.prices import facts_of
@@ -39,7 +39,9 @@ CUT_FIX = "start the server with a larger OLLAMA_CONTEXT_LENGTH"
 def named(name: str, source: str, skill: Skill | None = None) -> ModelRef:
     """The model `NAME[@BASE_URL]`. Raises HarnessError for a string that names none, or no base that can be used."""
     check_name("ollama", name, source)
-    ref = served("ollama", name, source, base_of(name, os.environ))
+    base = base_of(name, os.environ)
+    check_base(base, "write OLLAMA_HOST=HOST:PORT or unset it", "env OLLAMA_HOST")
+    ref = served("ollama", name, source, base)
     is_known = facts_of(ref.text).price is not None
     return ref if is_known else replace(ref, facts=replace(ref.facts, window=DEFAULT_WINDOW))
 
