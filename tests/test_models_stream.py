@@ -184,3 +184,12 @@ def test_usage_is_what_the_provider_counts(serve: Any) -> None:
     used = found.usage
     assert (used.input, used.cached, used.written, used.written_1h, used.out, used.thinking) == (540, 500, 30, 10, 7, 3)
     assert used.complete and found.served == "claude-haiku-5-5" and found.request_id == "req_1"
+
+
+@pytest.mark.parametrize("count", [10**400, -1, True, "7", None], ids=lambda count: str(count)[:9])
+def test_a_count_that_is_none_is_not_believed(project: Project, serve: Any, count: Any) -> None:
+    """What no request can have had is charged as it was reserved, and no number is too large for the sum."""
+    serve(Answer([use(1, "finish", answer="done")], usage={"input_tokens": count, "output_tokens": 20}))
+    ran = project.run(HAIKU)
+    assert (ran.stop.name, ran.of("model.reply")[0]["data"]["usage"]["estimated"]) == ("passed", True)
+    assert ran.end["spent"]["nanos"] == round(ran.of("model.start")[0]["data"]["usd"] * 1e9)
