@@ -26,7 +26,6 @@ from harness.runs.deliver import waiting
 from harness.runs.find import find_run, short_id
 from harness.runs.opened import Session
 from harness.runs.uses import run_uses
-from harness.view.closing import more_of
 from harness.view.mode import current
 from harness.view.quiet import Quiet
 
@@ -145,6 +144,8 @@ def next_for_person(session: Session, stop: Stop) -> list[str]:
     run = session.run
     name, words = short_id(run.name), {"approval": "approve", "answer": "answer", "outcome": "settle"}
     found = [f"  a person: harness {words[w.what]} {name} {w.op.n}" for w in waiting(run.folder)]
+    from harness.view.closing import more_of  # not needed before a run stops
+
     limit = more_of((run.state.end or {}).get("limit")) if stop.name == "budget" else ""
     go_on = f"  then: harness step {name}" if found else f"  go on: harness resume {name} --agent{limit}"
     return [*found, go_on] if stop.name != "passed" else []

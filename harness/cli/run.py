@@ -11,7 +11,6 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.agent import hand_out
 from harness.cli.driving import drive, options_of
 from harness.cli.options import Globals, globals_of, manual
 from harness.cli.outcome import check_out, unfinished
@@ -87,6 +86,8 @@ def run(
     if agent and record is not None:
         raise HarnessError("there is --agent and --record", "record it later: harness show RUN --as-script")
     if agent:
+        from harness.cli.agent import hand_out
+
         return hand_out(said, at, partial(begin, options=agents(said, options, out)), sandbox)
     with recorded(at, record) as began:
         return drive(said, at, lambda world: began(begin(world, options=options)), out, sandbox)
@@ -160,6 +161,8 @@ def resume(
     text = words.text if words else None
     begin = partial(resume_session, catalog=found, folder=folder, message=text)
     if agent:
+        from harness.cli.agent import hand_out
+
         return hand_out(said, at, partial(begin, options=agents(said, options, out)), sandbox, folder)
     return drive(said, at, partial(begin, options=options), out, sandbox, folder)
 
