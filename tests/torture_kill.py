@@ -177,6 +177,8 @@ class Yard:
             if process.returncode not in (DEAD, *PARKED):
                 return process.returncode
             folder = self.folder()
+            if folder is not None and (ended := state_of(folder).end):
+                return int(ended["exit"])  # the blow fell after the last line
             if process.returncode in PARKED and folder is not None:
                 speak(folder, IO(), self.tells, self.root.parent / "home/.local/state/harness/logs")
         raise AssertionError(f"the run goes on for ever: {self.codes}")
