@@ -21,7 +21,7 @@ import pytest
 
 from harness.errors import HarnessError
 from harness.models import Failure, ModelRef, Opening, Reply
-from harness.models.assembly import Assembly, MalformedReplyError
+from harness.models.assembly import Assembly, MalformedReplyError, figures
 from harness.models.endpoints import Endpoint, openai_endpoint, split_name
 from harness.models.openai import OpenAI
 from harness.models.resolve import open_model, resolve
@@ -603,3 +603,13 @@ def test_only_a_run_that_speaks_over_http_loads_it(tmp_path: Path, served: Any, 
         done = subprocess.run([sys.executable, "-c", program, str(project.path), model], cwd=ROOT, capture_output=True,
                               text=True, check=True)  # fmt: skip
         assert done.stdout == f"passed {loaded}\n", model
+
+
+SHARES = [(500_000, 7, (500, 0)), (400, 700, (400, 100)), (3, 4, (3, 4))]
+
+
+@pytest.mark.parametrize(("cached", "written", "told"), SHARES)
+def test_cached_and_written_tokens_are_a_part_of_the_input(cached: int, written: int, told: tuple[int, int]) -> None:
+    details = {"cached_tokens": cached, "cache_write_tokens": written}
+    usage = figures({"prompt_tokens": 500, "completion_tokens": 9, "prompt_tokens_details": details}, 1, 1)
+    assert (usage.input, usage.cached, usage.written) == (500, *told)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from harness.models import Usage
-from harness.models.decoding import count_in, paired
+from harness.models.decoding import count_in, paired, shares
 
 Json = dict[str, Any]
 
@@ -190,11 +190,13 @@ def figures(usage: Mapping[str, Any] | None, estimate_in: int, estimate_out: int
     given = usage or {}
     counted = count_in(given, "prompt_tokens"), count_in(given, "completion_tokens")
     details, more = given.get("prompt_tokens_details"), given.get("completion_tokens_details")
+    whole = estimate_in if counted[0] is None else counted[0]
+    cached, written = shares(whole, count_in(details, "cached_tokens"), count_in(details, "cache_write_tokens"))
     return Usage(
-        input=estimate_in if counted[0] is None else counted[0],
+        input=whole,
         out=estimate_out if counted[1] is None else counted[1],
-        cached=count_in(details, "cached_tokens") or 0,
-        written=count_in(details, "cache_write_tokens") or 0,
+        cached=cached,
+        written=written,
         thinking=count_in(more, "reasoning_tokens") or 0,
         estimated=None in counted,
     )

@@ -50,3 +50,9 @@ def count_in(said: object, key: str) -> int | None:
     found = said.get(key) if isinstance(said, Mapping) else None
     is_count = isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= MOST_COUNTED
     return found if is_count else None
+
+
+def shares(whole: int, cached: int | None, written: int | None) -> tuple[int, int]:
+    """The cached and the written tokens of an input, together never more than all of it: not every server counts so."""
+    read = min(cached or 0, whole)
+    return read, min(written or 0, whole - read)

@@ -26,7 +26,7 @@ from harness.errors import HarnessError
 from harness.models import Call, Failure, Model, ModelRef, Opening, Prompt, Replied, Reply, Stop, Usage
 from harness.models.body import encode_turn
 from harness.models.chat import with_ids
-from harness.models.decoding import count_in, decoded, unambiguous
+from harness.models.decoding import count_in, decoded, shares, unambiguous
 from harness.models.failures import failure
 from harness.models.prices import facts_of
 from harness.models.verbs import TOOLS, calls_or_finish, make_call
@@ -234,4 +234,4 @@ def _usage(given: Any, prompt: Prompt, raw: bytes) -> Usage:
     counted, out = count_in(given, "input"), count_in(given, "out")
     if counted is None or out is None:
         return Usage(math.ceil(prompt.bytes / 3), math.ceil(len(raw) / 3), estimated=True)
-    return Usage(counted, out, count_in(given, "cached") or 0, count_in(given, "written") or 0)
+    return Usage(counted, out, *shares(counted, count_in(given, "cached"), count_in(given, "written")))

@@ -18,7 +18,7 @@ from harness.errors import HarnessError, NoModelError
 from harness.models import LOCAL, Call, Failure, Model, ModelRef, Opening, Prompt, Replied, Reply, Usage
 from harness.models.brief import Brief, Choice
 from harness.models.child import Child, Gone
-from harness.models.decoding import count_in
+from harness.models.decoding import count_in, shares
 from harness.models.failures import failure
 from harness.models.verbs import proposal
 from harness.models.weights import INSTALL, LIBRARY, find, has_library
@@ -195,7 +195,7 @@ def _usage(said: Mapping[str, Any]) -> Usage | None:
     if not isinstance(counted, Mapping):
         return None
     found = [count_in(counted, key) or 0 for key in ("input", "out", "cached")]
-    return Usage(input=found[0], out=found[1], cached=found[2])
+    return Usage(found[0], found[1], *shares(found[0], found[2], 0))
 
 
 def _stuck(prompt: Prompt, made: Reply) -> Failure | None:
