@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import sys
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 from harness.events.line import at_seconds
 from harness.loop.run import Stop
 from harness.models.choice import Named, StandIn, Wishes
+from harness.models.exchange import PATIENCE, client_of
 from tests.fake_anthropic import (
     COUNTED,
     KEY,
@@ -385,3 +388,10 @@ def test_a_worker_that_waits_for_a_time_is_not_asked_before_it(project: Project,
         project.resume(ran.folder)
     assert ran.child().joinpath("events.jsonl").read_bytes() == events
     assert project.resume(ran.folder, now=True).stop.name == "passed"
+
+
+def test_the_sdk_is_not_searched_when_the_process_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a second and more after a Ctrl-C otherwise (row 11: 0.3 s)."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-ends")
+    client_of(PATIENCE)
+    assert gc.get_freeze_count() > len(sys.modules)

@@ -143,11 +143,14 @@ def client_of(patience: Patience) -> Any:
 
 
 def _made(patience: Patience) -> Any:
+    import gc
     import logging
 
     import anthropic
     import httpx2
 
+    # the SDK's hundreds of thousands of objects live as long as the process: searched at its end, they hold up a Ctrl-C
+    gc.freeze()
     # what the SDK would say on stderr about credentials is said by our own line
     logging.getLogger("anthropic").addHandler(logging.NullHandler())
     timeout = httpx2.Timeout(max(patience.first, patience.between) + 5, connect=patience.connect)
