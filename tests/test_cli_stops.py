@@ -156,7 +156,7 @@ def test_a_file_that_o_cannot_replace_is_refused_before_anything_runs(project: P
 
 def test_quiet_says_nothing_of_a_good_run_but_what_waits_and_what_failed(project: Path) -> None:
     parked = harness("run", "work", "x", "-m", script(project, *ACT), "-q", cwd=project)
-    assert parked.returncode == 5 and f"next: harness approve {newest(project).name[-8:][:4]} 1 " in parked.stderr
+    assert parked.returncode == 5 and f"next: harness approve {newest(project).name[-8:][:4]} 1\n" in parked.stderr
     failed = harness("run", "work", "x", "-m", script(project, STOPS["error 4"][2][0]), "-q", cwd=project)
     assert failed.returncode == 4 and failed.stderr.startswith("error in ")
 
