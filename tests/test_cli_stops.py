@@ -161,6 +161,14 @@ def test_quiet_says_nothing_of_a_good_run_but_what_waits_and_what_failed(project
     assert failed.returncode == 4 and failed.stderr.startswith("error in ")
 
 
+def test_limits_given_one_by_one_all_hold_and_none_twice(project: Path) -> None:
+    both = harness("run", "work", "x", "-m", script(project, *LOOK), "-b", "turns=1", "-b", "calls=9", cwd=project)
+    assert both.returncode == 6 and events(newest(project))[0]["data"]["budget"]["calls"] == 9
+    words = ("-b", "usd=0.1", "-b", "usd=5")
+    twice = harness("run", "work", "x", "-m", script(project, *LOOK), *words, cwd=project)
+    assert twice.returncode == 2 and "usd is given twice" in twice.stderr
+
+
 def test_case_14_a_new_total_goes_on_after_a_budget_stop(project: Path) -> None:
     model = script(project, *LOOK, name="more.yaml")
     assert harness("run", "work", "x", "-m", model, "-b", "turns=1 calls=9", cwd=project).returncode == 6

@@ -11,6 +11,7 @@ import pytest
 from harness.config import load
 from harness.errors import HarnessError
 from harness.models.choice import wishes_of
+from harness.models.endpoints import check_name
 from tests.command import harness, home_of
 from tests.fake_openai import FakeOpenAI, Play, call
 from tests.run_files import add_skill, make_project
@@ -44,6 +45,20 @@ def test_models_check_sends_the_key_of_the_endpoint(project: Path, fake: FakeOpe
     settings(project, f"endpoints: {{'{fake.base}': {{key: GATEWAY_KEY}}}}\n")
     done = harness("models", "check", f"openai:m@{fake.base}", cwd=project, GATEWAY_KEY=KEY)
     assert (done.returncode, keys(fake)) == (0, [f"Bearer {KEY}"]), done.stdout
+
+
+@pytest.mark.parametrize("place", ["127.0.0.1:{port}/v1", "localhost:{port}", "localhost/v1", "api.good.example/v1"])
+def test_a_host_without_its_scheme_is_no_part_of_a_name_and_no_key_goes_anywhere(
+    project: Path, fake: FakeOpenAI, place: str
+) -> None:
+    at = place.format(port=fake.port)
+    done = harness("models", "check", f"openai:m@{at}", cwd=project, OPENAI_API_KEY=OTHER)
+    assert done.returncode == 2 and f"write openai:m@http://{at}" in done.stderr + done.stdout and not fake.requests
+
+
+@pytest.mark.parametrize("name", ["@cf/meta/llama-3.1", "claude@20250101", "m@v1.5"])
+def test_a_name_may_hold_an_at_sign(name: str) -> None:
+    check_name("openai", name, "-m")
 
 
 @pytest.mark.parametrize("end", ["", "/"])

@@ -288,10 +288,10 @@ def terminal_ask(driver: Driver) -> Any:
 
 
 def options_of(
-    said: Globals, model: str | None, budget: str | None, allow: Sequence[str], deny: Sequence[str], at: Place,
-    accept: bool = False, words: Words | None = None,
+    said: Globals, model: str | None, budget: Sequence[str] | None, allow: Sequence[str], deny: Sequence[str],
+    at: Place, accept: bool = False, words: Words | None = None,
 ) -> Options:  # fmt: skip
     """The flags of one run; a model named by flag, environment or settings keeps its source."""
     named = (model, "-m") if model else said_of(at.config)
     source, wishes = words.source if words is not None else "user", wishes_of(at.config)
-    return Options(named, budget or "", tuple(allow), tuple(deny), accept, source, wishes=wishes)
+    return Options(named, " ".join(budget or ()), tuple(allow), tuple(deny), accept, source, wishes=wishes)

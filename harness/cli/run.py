@@ -33,7 +33,7 @@ from harness.view.mode import current
 File = Annotated[str | None, typer.Option("-f", metavar="FILE", help="take the text from FILE (- is stdin)")]
 Inputs = Annotated[list[str] | None, typer.Option("-i", metavar="K=V", help="an input; K=@FILE, K=- reads it")]
 ModelName = Annotated[str | None, typer.Option("-m", "--model", metavar="MODEL", help="a model, as anthropic:NAME")]
-Budget = Annotated[str | None, typer.Option("-b", "--budget", metavar="K=V", help="limits: turns=10 usd=0.20")]
+Budget = Annotated[list[str] | None, typer.Option("-b", "--budget", metavar="K=V", help="limits: turns=10 usd=0.20")]
 Out = Annotated[str | None, typer.Option("-o", metavar="FILE", help="put the accepted answer into FILE")]
 Allow = Annotated[list[str] | None, typer.Option("--allow", metavar="CALL", help="allow 'TOOL --opt=value' this run")]
 Deny = Annotated[list[str] | None, typer.Option("--deny", metavar="TOOL", help="deny a tool in this run")]

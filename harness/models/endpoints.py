@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
@@ -72,6 +73,10 @@ def check_name(scheme: str, text: str, source: str) -> None:
     name, base = split_name(text)
     if not name:
         raise HarnessError(f"{scheme}: names no model", f"write {scheme}:NAME", source)
+    host = re.search(r"@((localhost|[\w.-]+:[0-9]+|[\w-]+(\.[\w-]+)+(?=/))(/.*)?)$", name) if base is None else None
+    if host is not None:  # else it, and the key, would go to the scheme's own address
+        fix = f"write {scheme}:{name[: host.start()]}@http://{host[1]}"
+        raise HarnessError(f"{host[1]} in {scheme}:{text} is no base URL", fix, source)
     if base is not None:
         check_base(base, f"write {scheme}:NAME@http://HOST:PORT/v1", source)
 
