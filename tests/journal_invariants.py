@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Container, Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from harness.events.attempts import MAX_TRIES
 from harness.events.fold import fold
 from harness.events.line import BadLine, parse
 from harness.events.scan import blob_names, scan
@@ -74,11 +76,22 @@ def no_ended_operation_runs_again(surviving: Sequence[dict[str, Any]], spawned: 
     assert not ended & set(spawned)
 
 
-def same_outcome(state: State, reference: State) -> None:
+def given_up(log: bytes) -> list[tuple[str, ...]]:
+    """The calls that two crashes cut and that then met a busy side: three tries are all there are."""
+    events = whole_events(log)
+    ends = [(event["op"], event["data"]) for event in events if event["kind"] == "tool.end"]
+    busy = {n for n, data in ends if data.get("class") == "RETRYABLE" and "retry" not in data}
+    cut = Counter(n for n, data in ends if data["outcome"] == "cut")
+    ops = folded(log).ops
+    return [(ops[n].tool, *map(str, ops[n].argv or ())) for n in busy if cut[n] == MAX_TRIES - 1]
+
+
+def same_outcome(state: State, reference: State, without: Collection[tuple[str, ...]] = ()) -> None:
+    """The same end, and the same newest results, but for those of the calls that were given up."""
     assert state.end is not None and reference.end is not None
     assert (state.end["stop"], state.end["answer"]) == (reference.end["stop"], reference.end["answer"])
     kept = [
-        {slot: (r.exit, r.error_class, r.result, r.artifacts) for slot, r in one.slots.items()}
+        {slot: (r.exit, r.error_class, r.result, r.artifacts) for slot, r in one.slots.items() if slot not in without}
         for one in (state, reference)
     ]
     assert kept[0] == kept[1]

@@ -285,6 +285,8 @@ def test_record_writes_the_script_of_the_run(tmp_path: Path) -> None:
 def test_an_agents_run_is_told_and_recorded(tmp_path: Path) -> None:
     folder = make_project(tmp_path / "p")
     add_skill(folder, "ordered", "look keep", "metadata:\n  requires: look\n")
+    with (folder / "skills/ordered/SKILL.md").open("a") as file:
+        file.write("\nAlert: $ARGUMENTS\n")  # an agent is told it by its own client, a model here
     opened = harness("run", "ordered", "find", "it", "--agent", cwd=folder).stdout
     run = opened.split("\n", 1)[0].removeprefix("run ")
     assert harness("step", run, "look", "--x", "7", cwd=folder).returncode == 0

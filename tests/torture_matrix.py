@@ -126,8 +126,9 @@ class Matrix:
             only_what_nobody_can_tell_waits_for_a_word(raw)
         passed_run_stays(self.site, folder)
         if hasattr(self, "reference"):
-            must.same_outcome(must.folded(found.log), self.reference)
-            assert sorted(done) == self.done
+            left = must.given_up(found.log)
+            must.same_outcome(must.folded(found.log), self.reference, left)
+            assert sorted(done) == [effect for effect in self.done if effect not in {str(call) for call in left}]
 
     def _check_nothing_done_again(self, left: Left, found: Recovered) -> None:
         names = {name.split("/")[0] for name, _ in left.image}

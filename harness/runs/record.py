@@ -64,8 +64,10 @@ def _answer(request: Request, answers: Mapping[int, Any]) -> Any:
 
 
 def _expected(request: Request) -> dict[str, Any]:
+    """What a replay must find again. An agent is told the goal by its own client, so its prefix is no model's."""
     offered = [offer.name for offer in request.prompt.offer]
-    return {"turn": request.prompt.turn, "callable": offered, "prefix": prefix_digest(request.prompt)[:12]}
+    prefix = {"prefix": prefix_digest(request.prompt)[:12]} if request.sent else {}
+    return {"turn": request.prompt.turn, "callable": offered, **prefix}
 
 
 def _reply(folder: Path, data: Mapping[str, Any]) -> dict[str, Any]:
