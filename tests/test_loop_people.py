@@ -36,6 +36,14 @@ def requests(ran: Ran) -> int:
     return len(ran.of("model.start"))
 
 
+def test_a_tool_that_a_flag_of_the_resume_denies_does_not_run_though_it_was_approved(project: Project) -> None:
+    ran = project.run(ONE_OF_THREE)
+    project.say(ran.folder, "approve", 2)
+    more = project.resume(ran.folder, deny=("send",))
+    denied = [event["data"] for event in more.of("decide") if event["op"] == 2][-1]
+    assert (more.spawned, sent(project), denied["verdict"], denied["code"]) == ([], [], "deny", "DENIED")
+
+
 def test_approve_one_of_three(project: Project) -> None:
     """It runs once; two stay pending under their numbers; the model is not called."""
     ran = project.run(ONE_OF_THREE)

@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import cast
 
 from harness.events.attempts import is_due
+from harness.events.spending import without
 from harness.events.state import Operation
 from harness.loop import reading
 from harness.loop.act import Crew
 from harness.loop.gate import build_request, call_digest, judge
 from harness.loop.granted import lapsed
 from harness.loop.run import Run
+from harness.loop.scene import policy_of
 from harness.policy import LEVELS, Level
-from harness.policy.decide import hard_denial
+from harness.policy.decide import decide, hard_denial
+from harness.policy.request import Request
 
 
 def due(crew: Crew) -> list[Operation]:
@@ -63,7 +66,12 @@ def _checked(run: Run, op: Operation) -> tuple[int, ...] | None:
         run.note("changed", old)
         judge(run, op)
         return None
-    if hard_denial(request) is not None or _is_weaker(request.level, op.level):
+    if hard_denial(request) is not None or _is_weaker(request.level, op.level) or _is_forbidden(run, op, request):
         judge(run, op)
         return None
     return needs
+
+
+def _is_forbidden(run: Run, op: Operation, request: Request) -> bool:
+    """Whether a rule of today denies it: a flag of this resume is in no digest."""
+    return decide(request, policy_of(run), (), without(run.state, op)).code == "DENIED"
