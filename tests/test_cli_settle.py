@@ -82,7 +82,7 @@ def test_case_17_also_one_that_closed_what_it_inherited(project: Path, started: 
 def test_case_17_whoever_waits_can_be_interrupted_and_the_tool_runs_on(
     project: Path, started: list[subprocess.Popen[str]]
 ) -> None:
-    pid = busy(started, project, "drag", "4")
+    pid = busy(started, project, "drag", "8")
     started[0].kill()
     started[0].wait(30)
     started.append(start("resume", "last", cwd=project))

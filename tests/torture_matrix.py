@@ -201,8 +201,10 @@ def only_what_nobody_can_tell_waits_for_a_word(raw: bytes) -> None:
 
 
 def is_undecided(op: Operation) -> bool:
-    """Its query could not tell, or it has been tried as often as may be."""
-    return (op.result or {}).get("by") == "query" or op.tries >= MAX_TRIES
+    """Its query could not tell, it has been tried as often as may be, or it may not be tried again as it was."""
+    result = op.result or {}
+    other = str(result.get("why", "")).startswith(("it would be called otherwise", "it may not be tried again"))
+    return result.get("by") == "query" or op.tries >= MAX_TRIES or (other and result["outcome"] == "unknown")
 
 
 @contextmanager
