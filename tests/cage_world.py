@@ -19,6 +19,9 @@ from harness.sandbox.facts import Facts, facts
 from harness.skills.discovery import find_roots
 from tests.loop_world import Person, Project, Ran, call, finish, reply
 
+NONE = "sandbox: {require: none}\n"
+LOOK = "@option --path <PATH>  which file\n@meta effect read"
+KEEP = "@option --out <PATH>  which file\n@meta effect write\n@meta writes --out"
 HERE = facts()
 NO_BWRAP = replace(HERE, bwrap=None)
 NO_LANDLOCK = replace(HERE, landlock=0)
@@ -84,6 +87,15 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, machine: Facts = HERE)
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(home))
     return Caged(home, tmp_path / "project", machine)
+
+
+def with_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Caged:
+    """One that is not confined, so that policy alone decides, with a tool that shows a file and one that writes one."""
+    made = make(tmp_path, monkeypatch)
+    made.policy(NONE)
+    made.tool("look", 'cat "$2"', LOOK)
+    made.tool("keep", 'echo evil > "$2"', KEEP)
+    return made
 
 
 def sealed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Caged:

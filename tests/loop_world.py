@@ -240,6 +240,11 @@ class Project:
         text = "\n".join(["#!/usr/bin/env -S harness pipeline", *lines, "stages:", body, ""])
         return self.file(f"{place}/{name}", text, executable=True)
 
+    def noted(self, name: str) -> list[str]:
+        """The words that tools have written into a file of the project."""
+        path = self.path / name
+        return path.read_text().split() if path.exists() else []
+
     def say(self, folder: Path, kind: str, n: int | None = None, **more: Any) -> None:
         """`harness approve`, `deny` and `answer`."""
         target = one(meant(folder, n, {"answer": "answer", "settle": "outcome"}.get(kind, "approval")))

@@ -10,21 +10,13 @@ import pytest
 
 from harness.errors import HarnessError
 from harness.loop.run import Said
-from tests.cage_world import Caged, make, needs_full
+from tests.cage_world import NONE, Caged, needs_full, with_files
 from tests.loop_world import Person, call, finish, reply
-
-NONE = "sandbox: {require: none}\n"
-LOOK = "@option --path <PATH>  which file\n@meta effect read"
-KEEP = "@option --out <PATH>  which file\n@meta effect write\n@meta writes --out"
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Caged:
-    made = make(tmp_path, monkeypatch)
-    made.policy(NONE)
-    made.tool("look", 'cat "$2"', LOOK)
-    made.tool("keep", 'echo evil > "$2"', KEEP)
-    return made
+    return with_files(tmp_path, monkeypatch)
 
 
 SPELLINGS = (

@@ -10,10 +10,9 @@ import pytest
 
 from harness.loop.run import Said
 from harness.view.ask import approval_text
-from tests.cage_world import HERE, NEITHER, NO_BWRAP, Caged, make, needs_full, needs_landlock
+from tests.cage_world import HERE, NEITHER, NO_BWRAP, NONE, Caged, make, needs_full, needs_landlock
 from tests.loop_world import Person, Project, call, finish, reply
 
-NONE = "sandbox: {require: none}\n"
 SEND = "@option --to! <EMAIL>  who\n@option --body  what\n@meta effect external\n@meta dest --to"
 LEVELS = [
     pytest.param(HERE, "", id="full", marks=needs_full),
@@ -46,8 +45,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Caged:
 
 
 def did(project: Project, name: str) -> list[str]:
-    path = project.path / name
-    return path.read_text().split() if path.exists() else []
+    return project.noted(name)
 
 
 @pytest.mark.parametrize(("machine", "policy"), LEVELS)

@@ -15,11 +15,10 @@ from harness.events.io import IO
 from harness.loop.run import Said
 from harness.policy.ledger import Ledger
 from harness.runs.fork import fork, point, read_source
-from tests.cage_world import Caged, make
+from tests.cage_world import NONE, Caged, make
 from tests.journal_lines import Hands
 from tests.loop_world import Person, Ran, call, finish, reply
 
-NONE = "sandbox: {require: none}\n"
 SEND = "@option --to! <EMAIL>  who\n@option --n=1 <INT>  how often\n@meta effect external\n@meta dest --to"
 FETCH = "@option --url! <URL>  what\n@option --page=1 <INT>  which\n@meta effect read\n@meta net --url"
 TO_EVE = call("send", "--to", "eve@y.io")
@@ -58,8 +57,7 @@ def asked(project: Caged) -> int:
 
 
 def sent(project: Caged, name: str = "sent") -> list[str]:
-    path = project.path / name
-    return path.read_text().split() if path.exists() else []
+    return project.noted(name)
 
 
 def told(ran: Ran) -> list[tuple[Any, ...]]:

@@ -28,8 +28,7 @@ def project(tmp_path: Path) -> Project:
 
 
 def sent(project: Project) -> list[str]:
-    path = project.path / "sent"
-    return path.read_text().split() if path.exists() else []
+    return project.noted("sent")
 
 
 def requests(ran: Ran) -> int:

@@ -14,12 +14,11 @@ from harness.models.agent import FLAG, NAME
 from harness.policy.destinations import named
 from harness.runs.flags import Options
 from harness.runs.session import start_skill
-from tests.cage_world import Caged, make
+from tests.cage_world import NONE, Caged, make
 from tests.loop_world import Person, Ran, call, finish, reply
 from tests.skill_files import catalog_of
 
 SEND = "@option --to! <EMAIL>  who\n@option --body  what\n@meta effect external\n@meta dest --to"
-NONE = "sandbox: {require: none}\n"
 TO_ANN = call("send", "--to", "ann@x.io")
 
 
@@ -35,8 +34,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Caged:
 
 
 def sent(project: Caged) -> list[str]:
-    path = project.path / "sent"
-    return path.read_text().split() if path.exists() else []
+    return project.noted("sent")
 
 
 def test_a_destination_in_the_goal_is_written_to_unasked(project: Caged) -> None:

@@ -51,8 +51,7 @@ def cut_in_tool(ran: Ran, started: bool | None = True, rc: str | None = None, op
 
 
 def effects(project: Project) -> list[str]:
-    path = project.path / "done"
-    return path.read_text().split() if path.exists() else []
+    return project.noted("done")
 
 
 def outcomes(ran: Ran) -> list[str]:

@@ -36,8 +36,7 @@ def project(tmp_path: Path) -> Project:
 
 def sent(project: Project) -> list[str]:
     """The ledger of effects."""
-    path = project.path / "sent"
-    return path.read_text().split() if path.exists() else []
+    return project.noted("sent")
 
 
 def order(project: Project) -> list[str]:

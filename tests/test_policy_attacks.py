@@ -17,25 +17,17 @@ from harness.errors import HarnessError
 from harness.events.log import follow
 from harness.loop.run import Said
 from harness.policy.settings import load, merged
-from tests.cage_world import Caged, make
+from tests.cage_world import NONE, Caged, with_files
 from tests.command import harness, newest
 from tests.loop_world import Person, Ran, call, finish, reply
 from tests.run_files import finish as says
 from tests.run_files import make_project, script
 from tests.skill_files import catalog_of
 
-NONE = "sandbox: {require: none}\n"
-LOOK = "@option --path <PATH>  which file\n@meta effect read"
-KEEP = "@option --out <PATH>  which file\n@meta effect write\n@meta writes --out"
-
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Caged:
-    made = make(tmp_path, monkeypatch)
-    made.policy(NONE)
-    made.tool("look", 'cat "$2"', LOOK)
-    made.tool("keep", 'echo evil > "$2"', KEEP)
-    return made
+    return with_files(tmp_path, monkeypatch)
 
 
 def refused(ran: Ran) -> list[tuple[str | None, str]]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
 from pathlib import Path
 
 from harness.cli.options import Globals
 from harness.cli.output import print_json
-from harness.policy.files import state_folder
+from harness.cli.place import logs
 from harness.runs.list import is_owned
 from harness.runs.verify import Verdict, verify
 from harness.view.text import escape
@@ -16,7 +15,7 @@ from harness.view.text import escape
 
 def print_verdicts(said: Globals, folder: Path) -> int:
     """The verdicts on stdout; the code is the gravest of theirs."""
-    found = list(verify(folder, state_folder(os.environ) / "logs", is_owned(folder)))
+    found = list(verify(folder, logs(), is_owned(folder)))
     if said.json:
         print_json({"run": folder.name, "verified": not any(one.code for one in found),
                     "journals": [asdict(one) for one in found]})  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 from harness.events.state import Operation
 
@@ -18,6 +19,16 @@ def is_unknown(op: Operation) -> bool:
     if word != "cut" or op.repeat == "pure":
         return False
     return op.repeat == "opaque" or op.tries >= MAX_TRIES
+
+
+def tried(op: Operation) -> dict[str, Any]:
+    """Which attempt an event is of; that it is the first goes without saying."""
+    return {"try": op.attempt} if op.attempt > 1 else {}
+
+
+def unseen_end(op: Operation, outcome: str, why: str) -> dict[str, Any]:
+    """The data of a `tool.end` for an attempt whose end nobody saw, or that never began."""
+    return {**tried(op), "outcome": outcome, "exit": None, "ms": 0, "out": "", "result": "", "why": why}
 
 
 def may_have_acted(op: Operation) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -218,8 +217,3 @@ class State:
     given: list[Any] = field(default_factory=list)
     foreign: bool = False
     policy: str = ""
-
-
-def argv_in(op: Operation, text: Callable[[Any], str]) -> tuple[str, ...]:
-    """The argv of an operation whose run's blobs `text` reads."""
-    return tuple(text(op.argv_at).split("\0")) if op.argv_at is not None else op.argv or ()

@@ -30,7 +30,7 @@ from harness.sandbox.choose import Refusal
 from harness.sandbox.protect import Change
 from harness.sandbox.proxy import BRIDGE, Proxy
 from harness.sandbox.start import hooks
-from harness.secrets import Secret, passed, placed
+from harness.secrets import Secret, placed
 from harness.tools import Tool
 
 MOST_FORKS = 100
@@ -91,7 +91,7 @@ def variables(run: Run, op: Operation, tool: Tool) -> list[str]:
     guard = run.world.guard
     if guard is None:
         return []
-    plain = passed(tool, guard.given(tool), guard.environ).variables
+    plain = guard.passed(tool).variables
     return sorted({*plain, *guard.released(tool, _is_approved(op)).values})
 
 
@@ -120,7 +120,7 @@ def confined(run: Run, op: Operation, tool: Tool, job: Job, io: IO, direct: bool
         work = run.folder / "ops" / str(op.n) / str(op.attempt) / "work"
         secret = _secrets(guard, op, tool)
         given = stack.enter_context(placed(tool, secret, work, io))
-        plain = passed(tool, guard.given(tool), guard.environ)
+        plain = guard.passed(tool)
         env = {**job.env, **plain.variables, **given}
         tools = toolchains(guard.environ) if guard.is_test_runner(tool) else Toolchains(env["PATH"])
         env["PATH"] = tools.path

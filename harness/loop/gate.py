@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from harness.errors import TOO_LARGE, near_text
-from harness.events.attempts import may_have_acted
+from harness.events.attempts import may_have_acted, unseen_end
 from harness.events.breaker import refusal as refusal_now
 from harness.events.line import to_json
 from harness.events.receipt import argv_of
@@ -26,7 +26,6 @@ from harness.policy.compose import MAX_CALLS, compose, too_large
 from harness.policy.decide import decide
 from harness.policy.decide import over_budget as over_limit
 from harness.policy.request import Decision, Request
-from harness.secrets import passed
 from harness.tools import Tool, can_answer
 from harness.tools.discovery import digest_of
 
@@ -68,9 +67,7 @@ def _decided(
 
 def leave_to_person(run: Run, op: Operation, why: str) -> None:
     """Note that nothing here can tell whether an operation had its effect: a refusal must not close it."""
-    data: dict[str, Any] = {"try": op.attempt} if op.attempt > 1 else {}
-    data |= {"outcome": "unknown", "exit": None, "ms": 0, "out": "", "result": "", "why": why}
-    run.append("tool.end", data, op.n)
+    run.append("tool.end", unseen_end(op, "unknown", why), op.n)
 
 
 def use_grants(run: Run, waiting: Iterable[Operation]) -> None:
@@ -218,7 +215,7 @@ def call_digest(run: Run, n: int, request: Request) -> str:
 def _values(run: Run, tool: Tool | None) -> dict[str, str]:
     """What the plain variables hold that the person passes to the tool: they may say where it acts."""
     guard = run.world.guard
-    return dict(passed(tool, guard.given(tool), guard.environ).variables) if guard is not None and tool else {}
+    return dict(guard.passed(tool).variables) if guard is not None and tool else {}
 
 
 def record(

@@ -17,7 +17,7 @@ from harness.policy.vouching import Trust
 from harness.sandbox import Machine
 from harness.sandbox.choose import Call, Choice, Refusal, level_for, strongest, summary
 from harness.sandbox.facts import Facts
-from harness.secrets import Released, passed, released, store
+from harness.secrets import Passed, Released, passed, released, store
 from harness.secrets.masker import Masker
 from harness.tools import Tool
 
@@ -84,6 +84,10 @@ class Guard:
             return self.settings
         return replace(self.settings, env={}, secrets={}, hosts={})
 
+    def passed(self, tool: Tool) -> Passed:
+        """The plain variables that the person passes to a tool."""
+        return passed(tool, self.given(tool), self.environ)
+
     def released(self, tool: Tool, yes: bool = False) -> Released:
         """The secrets of a tool. One that is there and may not be used is a problem of the call, not of the run.
 
@@ -116,7 +120,7 @@ class Guard:
         """
         if not any(word != "none" for word in tool.net):
             return Grant()
-        plain = passed(tool, self.given(tool), self.environ).variables
+        plain = self.passed(tool).variables
         secret = {name: value.reveal() for name, value in self.released(tool, yes).values.items()}
         return hosts_of(tool, values, {**plain, **secret}, self.given(tool))
 
@@ -126,7 +130,7 @@ class Guard:
             return request
         secret = self.released(tool)
         choice = self._level(tool, request.effect, secret)
-        env = tuple(sorted(passed(tool, self.given(tool), self.environ).variables))
+        env = tuple(sorted(self.passed(tool).variables))
         request = replace(request, env=env, secrets=tuple(sorted(secret.values)), auth=secret.problems)
         request = replace(request, ungranted=secret.ungranted)
         try:

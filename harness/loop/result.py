@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.events.attempts import MAX_TRIES, may_retry, pause_s
+from harness.events.attempts import MAX_TRIES, may_retry, pause_s, tried
 from harness.events.state import Operation
 from harness.executor import Outcome
 from harness.graph.fresh import Values
@@ -32,7 +32,7 @@ def end_data(
     `by` says who tells, where this process did not see the end itself.
     """
     tool = run.toolset.tools[op.tool]
-    head: dict[str, Any] = {"try": op.attempt} if op.attempt > 1 else {}
+    head = tried(op)
     name, word, why = classify(run, op, tool, outcome)
     artifacts, missing = _artifacts(run, op, tool, outcome) if name == "OK" else ([], "")
     if missing:
@@ -156,7 +156,7 @@ def child_data(run: Run, op: Operation, end: ChildEnd) -> dict[str, Any]:
     """The `tool.end` of a child run: its stop reaches the parent unchanged."""
     ok = end.stop.name == "passed"
     code = 0 if ok else end.stop.code or 1
-    data: dict[str, Any] = {"try": op.attempt} if op.attempt > 1 else {}
+    data = tried(op)
     data |= {"outcome": "done" if ok else "failed", "exit": code, "class": "OK" if ok else end.error_class}
     artifacts = [{"path": p, "sha256": sha} for p, sha in end.artifacts if ok and run.file_digest(p) == sha]
     result = result_digest(code, end.output, artifacts)

@@ -17,7 +17,6 @@ from harness.policy.compose import Scene
 from harness.policy.paths import Area
 from harness.policy.settings import Settings
 from harness.sandbox.names import own_roots
-from harness.secrets import passed
 from harness.tools import Tool
 
 
@@ -68,7 +67,7 @@ def guarded_area(
     settings, workspace = guard.settings, project.resolve()
     more = [*skill, *guard.readable]
     if tool is not None:
-        more += passed(tool, guard.given(tool), guard.environ).readable
+        more += guard.passed(tool).readable
     roots = guard.fence.roots
     closed = [*own_roots(workspace, roots), *roots, *guard.hidden, *map(Path, tools_path)]
     return Area(

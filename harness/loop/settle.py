@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from harness.events.attempts import is_resting, is_unknown, wants_query
+from harness.events.attempts import is_resting, is_unknown, unseen_end, wants_query
 from harness.events.state import Operation
 from harness.executor import Evidence, collect, cut, evidence, kill_attempt
 from harness.loop.act import Crew, is_child
@@ -122,9 +121,7 @@ def _note(run: Run, op: Operation, outcome: str, why: str = "the harness ended b
     folder = folder_of(run, op)
     remove(folder / "work", run.world.io)
     run.report(files(run, folder), op.n)
-    data: dict[str, Any] = {"try": op.attempt} if op.attempt > 1 else {}
-    data |= {"outcome": outcome, "exit": None, "ms": 0, "out": "", "result": "", "why": why}
-    run.append("tool.end", data, op.n)
+    run.append("tool.end", unseen_end(op, outcome, why), op.n)
 
 
 def folder_of(run: Run, op: Operation) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from harness.events.state import Operation
@@ -14,8 +13,6 @@ from harness.policy.request import Request
 
 USERS, YOURS = "the user's words", "your words"
 """How what a run knows calls the person's words, and how the person is told."""
-Words = Callable[[Any], str]
-"""Reads a text as an event holds it."""
 
 
 def facts(run: Run, op: Operation, request: Request) -> dict[str, Any]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Any
 
-from harness.events.attempts import is_unknown, may_have_acted, wants_query
+from harness.events.attempts import is_unknown, may_have_acted, unseen_end, wants_query
 from harness.events.state import Operation, State
 from harness.loop.ending import spent_of
 from harness.loop.gate import is_pipeline, judge, leave_to_person, record
@@ -55,10 +54,9 @@ def _child_changed(run: Run, old: Operation, child: str, words: tuple[str, ...])
 
 def _cut(run: Run, old: Operation, state: State | None) -> None:
     """The end of the attempt; `state` is that of a child that nothing goes on with: what it spent counts."""
-    data: dict[str, Any] = {"try": old.attempt} if old.attempt > 1 else {}
-    data |= {"outcome": "cut", "exit": None, "by": "child", "ms": 0, "out": "", "result": ""}
+    data = unseen_end(old, "cut", "its arguments were changed before it ended") | {"by": "child"}
     spent = {} if state is None else {"spent": spent_of(state)}
-    run.append("tool.end", data | spent | {"why": "its arguments were changed before it ended"}, old.n)
+    run.append("tool.end", data | spent, old.n)
 
 
 def _is_quiet(run: Run, state: State) -> bool:
