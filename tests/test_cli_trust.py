@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -17,7 +18,7 @@ from harness.events.line import at_text
 from harness.runs.begin import LABELS
 from harness.view.text import width
 from tests.cage_world import needs_full, needs_landlock
-from tests.command import COMMAND, AtTerminal, clean_env, events, first_line, newest, waits
+from tests.command import COMMAND, AtTerminal, clean_env, events, first_line, newest, owning, waits
 from tests.journal_lines import START
 from tests.past_runs import past_run
 from tests.run_files import add_pipeline, add_skill, add_tool, calls, finish, script
@@ -62,6 +63,10 @@ class Clone:
         found.until("> ")
         found.keys(key)
         return found.end()
+
+    def own(self, project: Path | None = None) -> None:
+        """As if the person had said that it is their own work."""
+        owning(self.home, project or self.path)
 
     def runs(self) -> list[Path]:
         return list((self.path / ".harness" / "runs").glob("2*"))
@@ -273,7 +278,7 @@ GOES_ON = [
 
 @pytest.mark.parametrize("words", GOES_ON, ids=" ".join)
 def test_going_on_with_a_run_asks_too(clone: Clone, words: tuple[str, ...]) -> None:
-    clone.run("trust", "--own")
+    clone.own()
     script(clone.path, {"calls": [{"ask": {"question": "well?"}}]}, finish("done"))
     assert clone.run(*WORK).returncode == 10
     run = newest(clone.path)
@@ -331,7 +336,9 @@ def test_a_run_that_a_person_brought_here_goes_on_with_their_word_alone(clone: C
     [run] = clone.runs()
     shutil.rmtree(clone.state / "logs")
     assert clone.run("resume", run.name, "go").returncode == 5
-    assert "not begun here" not in clone.run("resume", run.name, "go", "--moved").stderr
+    assert clone.run("resume", run.name, "go", "--moved").returncode == 5, "not with the word of whoever has a shell"
+    found = clone.at_terminal("resume", run.name, "go", "--moved")
+    assert "not begun here" not in found.end()[1]
 
 
 def test_ones_own_run_goes_on_after_a_kill_wherever_it_was_begun(clone: Clone, tmp_path: Path) -> None:
@@ -352,7 +359,7 @@ def test_ones_own_run_goes_on_after_a_kill_wherever_it_was_begun(clone: Clone, t
 
 
 def test_a_run_whose_time_has_come_waits_for_a_person_first(clone: Clone) -> None:
-    clone.run("trust", "--own")
+    clone.own()
     model = script(clone.path, {"fail": {"reason": "unavailable"}, "repeat": 5}, finish("done"), name="late.yaml")
     assert clone.run("run", "work", "go", "-m", model).returncode == 75
     [run] = clone.runs()
@@ -495,10 +502,10 @@ def test_another_copy_is_another_folder(clone: Clone) -> None:
 def test_a_skill_named_by_its_path_belongs_to_the_folder_it_lies_in(clone: Clone, tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     (mine / ".git").mkdir(parents=True)
-    clone.run("trust", "--own", cwd=mine)
+    clone.own(mine)
     done = clone.run("run", str(clone.path / "skills" / "work"), "-m", f"scripted:{clone.path}/script.yaml", cwd=mine)
     assert done.returncode == 5 and f"{clone.path} is not trusted" in done.stderr
-    clone.run("trust", "--own")
+    clone.own()
     done = clone.run("run", str(clone.path / "skills" / "work"), "-m", f"scripted:{clone.path}/script.yaml", cwd=mine)
     assert done.returncode == 0, done.stderr
 
@@ -515,21 +522,77 @@ def test_a_persons_own_skills_need_none_but_what_they_take_from_the_project_does
 
 
 # The command itself.
-def test_ones_own_work_is_marked_without_a_terminal_and_never_asks(clone: Clone) -> None:
-    done = clone.run("trust", "--own")
-    assert done.returncode == 0 and "own" in done.stdout
+def test_ones_own_work_never_asks(clone: Clone) -> None:
+    code, seen = clone.says("y", "trust", "--own")
+    assert code == 0 and "own: nothing is pinned" in seen
     assert clone.run(*WORK).returncode == 0
     add_tool(clone.path, "look", "echo other")
     add_skill(clone.path, "work", "look", "metadata:\n  budget: turns=3\n")
     assert clone.run(*WORK).returncode == 0
     assert "own" in clone.run("trust").stdout, "and is told without a question"
+    assert clone.run("trust", "--own").returncode == 0, "said already"
 
 
-def test_the_command_without_a_terminal_names_what_is_to_be_looked_at(clone: Clone) -> None:
-    done = clone.run("trust")
-    assert done.returncode == 5 and "bin/look" in done.stderr and "--own" in done.stderr
-    told = json.loads(clone.run("trust", "--json").stdout)
-    assert told["error"]["code"] == 5
+@pytest.mark.parametrize("words", ["", "--own", "--own --json", "--own --no-input", f"--digest {'0' * 64}"])
+def test_whoever_has_no_terminal_trusts_nothing_and_is_handed_no_way_around(
+    clone: Clone, words: str
+) -> None:
+    """An agent with a shell cannot say it for the person, and no error tells it the digest to say it with."""
+    done = clone.run("trust", *words.split())
+    told = done.stdout + done.stderr
+    assert done.returncode == 5 and "a person" in told and "at a terminal" in told and "--own" not in told, told
+    assert not re.search("[0-9a-f]{64}", told) and not (clone.state / "trust.json").exists()
+    assert "--own" not in asks(clone, *WORK).stderr
+
+
+@pytest.mark.parametrize("key", ["n", "\r", "\x03", "\x04", "o\r"])
+def test_ones_own_work_is_said_with_y_alone(clone: Clone, key: str) -> None:
+    found = clone.at_terminal("trust", "--own")
+    found.until("> ")
+    for count, one in enumerate(key, 1):
+        found.until("> ", count)
+        found.keys(one)
+    code, seen = found.end()
+    assert code == 5 and "you said no" in seen and not (clone.state / "trust.json").exists()
+
+
+def test_where_nobody_can_be_asked_the_digest_of_what_a_person_saw_is_the_word(clone: Clone, tmp_path: Path) -> None:
+    _, seen = clone.says("y", "trust")
+    [digest] = re.findall("[0-9a-f]{64}", seen)
+    ci = Clone(tmp_path / "ci")
+    for wrong in ("0" * 64, digest[:12], ""):
+        assert ci.run("trust", "--digest", wrong, CI="true").returncode == 5
+    assert ci.run("trust", "--digest", digest, CI="true").returncode == 0
+    assert ci.run(*WORK, CI="true").returncode == 0
+    add_tool(ci.path, "look", "echo other")
+    assert ci.run(*WORK).returncode == 5
+    assert ci.run("trust", "--digest", digest).returncode == 5, "it names one state of the files"
+    mine = Clone(tmp_path / "mine")
+    mine.own()
+    assert digest in mine.run("trust").stderr, "of one's own work, too"
+
+
+BROKEN = [
+    (".harness/policy.yaml", "version: 1\nrules:\n  - {tool: look, verdict: allow}\n", ":3"),
+    (".harness/policy.yaml", "version: 1\nbudgets: {calls: 1}\n", ":2"),
+    (".harness/policy.yaml", "version: 1\nrules:\n- tool: look\n  verdict: deny\n  match: [{args: [--x]}]\n", ":5"),
+    (".harness/config.yaml", "parallel: 2\nendpoints: {}\n", ":2"),
+    ("skills/work/policy.yaml", "version: 1\nsecrets: {TOKEN: {tools: [send], from: env}}\n", ":2"),
+]
+
+
+@pytest.mark.parametrize("words", [("trust",), WORK], ids=["trust", "run"])
+@pytest.mark.parametrize(("name", "text", "line"), BROKEN)
+def test_what_cannot_be_used_is_not_kept_as_trusted(
+    clone: Clone, name: str, text: str, line: str, words: tuple[str, ...]
+) -> None:
+    (clone.path / name).parent.mkdir(exist_ok=True)
+    (clone.path / name).write_text(text)
+    code, seen = clone.says("y", *words, columns=300)
+    assert code == 2 and f"{name}{line}" in seen and "fix:" in seen, seen
+    assert not (clone.state / "trust.json").exists() and not clone.runs()
+    (clone.path / name).unlink()
+    assert clone.says("y", *words)[0] == 0
 
 
 def test_no_at_the_command_trusts_nothing_and_only_this_run_is_no_answer_there(clone: Clone) -> None:
@@ -546,7 +609,7 @@ def test_what_is_trusted_is_listed_and_taken_back(clone: Clone, tmp_path: Path) 
     assert "harness trust" in clone.run("trust", "--list").stderr
     clone.says("y", "trust")
     (tmp_path / "mine").mkdir()
-    clone.run("trust", str(tmp_path / "mine"), "--own")
+    clone.own(tmp_path / "mine")
     listed = clone.run("trust", "--list").stdout
     assert f"{clone.path}  3 files" in listed and "own" in listed
     told = json.loads(clone.run("trust", "--list", "--json").stdout)["projects"]
@@ -566,7 +629,7 @@ def test_what_cannot_be_meant_is_refused(clone: Clone, words: tuple[str, ...]) -
 
 
 def test_a_damaged_record_stops_what_would_act_and_nothing_that_looks(clone: Clone) -> None:
-    clone.run("trust", "--own")
+    clone.own()
     (clone.state / "trust.json").write_text("{")
     done = clone.run(*WORK)
     assert done.returncode == 2 and "what is trusted cannot be read" in done.stderr and not clone.runs()
@@ -575,7 +638,7 @@ def test_a_damaged_record_stops_what_would_act_and_nothing_that_looks(clone: Clo
 
 
 def test_a_record_in_the_repository_counts_for_nothing(clone: Clone) -> None:
-    clone.run("trust", "--own")
+    clone.own()
     for place in (".local/state/harness", ".harness", ".harness/state"):
         (clone.path / place).mkdir(parents=True, exist_ok=True)
         shutil.copy(clone.state / "trust.json", clone.path / place / "trust.json")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli.options import exit_codes
+from tests.command import AtTerminal
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -23,14 +24,14 @@ def blocks(language: str) -> list[str]:
 
 
 def steps(block: str) -> Iterator[tuple[str, list[str]]]:
-    """Each command of a console block with the lines it should print."""
+    """Each command of a console block with the lines it should print; `> KEY` among these answers a question."""
     command, wanted = "", list[str]()
     for line in block.splitlines():
         if line.startswith("$ "):
             if command:
                 yield command, wanted
             command, wanted = line[2:], []
-        elif line.startswith("> ") or line == ">":
+        elif (line.startswith("> ") or line == ">") and not wanted:
             command += "\n" + line[2:]
         else:
             wanted.append(line)
@@ -61,6 +62,16 @@ def run(command: str, cwd: Path, bin_dir: Path) -> str:
     return done.stdout + done.stderr + (f"[exit {done.returncode}]\n" if done.returncode else "")
 
 
+def answered(command: str, keys: list[str], cwd: Path, bin_dir: Path) -> str:
+    """What a command prints at a terminal where these keys answer its questions."""
+    path = f"{bin_dir}:{os.environ['PATH']}"
+    found = AtTerminal("bash", "-c", command, cwd=cwd, columns=300, HOME=str(cwd), PATH=path, LANG="C.UTF-8")
+    for count, key in enumerate(keys, 1):
+        found.until("> ", count)
+        found.keys(key)
+    return found.end()[1].replace("\r\n", "\n")
+
+
 @pytest.fixture
 def command_dir(tmp_path: Path) -> Path:
     """A folder with a `harness` that is this code."""
@@ -79,7 +90,8 @@ def test_every_console_block_prints_what_it_shows(tmp_path: Path, command_dir: P
     count = 0
     for block in blocks("console"):
         for command, wanted in steps(block):
-            printed = run(command, project, command_dir)
+            keys = [line[2:] for line in wanted if line.startswith("> ")]
+            printed = answered(command, keys, project, command_dir) if keys else run(command, project, command_dir)
             shown = "\n".join(wanted)
             assert as_shown(wanted, printed), f"$ {command}\n--- shown\n{shown}\n--- printed\n{printed}"
             count += 1

@@ -12,15 +12,18 @@ from typing import Annotated
 import typer
 
 from harness.cli.options import Globals, globals_of, manual
-from harness.cli.output import print_json, print_table, say
+from harness.cli.output import flags, print_json, print_table, say
 from harness.cli.place import catalog, place, project_root, scope
-from harness.cli.trusting import ask, keep, read_book, refuse_changes, refused, state
+from harness.cli.trusting import ask, keep, read_book, refuse_changes, refuse_unusable, refused, state
 from harness.errors import HarnessError
 from harness.events.io import IO
 from harness.policy import trust as record
-from harness.policy.trust import Entry
+from harness.policy.trust import Book, Entry
+from harness.runs.uses import all_uses, digest_of, parts_of
 from harness.skills.discovery import find_project
+from harness.view.mode import current
 from harness.view.text import escape
+from harness.view.trust import ask_own
 
 SHOWN = 12
 
@@ -29,9 +32,12 @@ SHOWN = 12
     "harness trust",
     "harness trust ~/src/shop",
     "harness trust --own",
+    "harness trust --digest 0b1c…",
     "harness trust --revoke",
     codes=(0, 2, 3, 5),
     notes=(
+        "Trust is a person's word, given at a terminal. Where there is none, as in CI, it is given with the digest of",
+        "what a person has looked at, which `harness trust` prints once the answer was yes.",
         "Until then nothing of a project is started, and its settings and policy are not read.",
         "Trust grants no permission: your policy decides each call as before.",
     ),
@@ -40,20 +46,23 @@ def trust(
     ctx: typer.Context,
     path: Annotated[str | None, typer.Argument(metavar="[PATH]", help="a folder; else the current project")] = None,
     own: Annotated[bool, typer.Option("--own", help="it is your own work: pin nothing, never ask")] = False,
+    digest: Annotated[
+        str | None, typer.Option("--digest", metavar="D", help="trust what has this digest, without a terminal")
+    ] = None,
     listed: Annotated[bool, typer.Option("--list", help="list what is trusted")] = False,
     revoke: Annotated[bool, typer.Option("--revoke", help="take it back")] = False,
 ) -> int:
     """Show what a project brings and ask once; it is pinned, so that what changes asks again."""
     said = globals_of(ctx)
-    if own + listed + revoke > 1:
-        raise HarnessError("--own, --list and --revoke are three things", "give one of them")
+    if own + listed + revoke + (digest is not None) > 1:
+        raise HarnessError("--own, --digest, --list and --revoke are four things", "give one of them")
     if listed:
         return _list(said)
     if revoke:
         return _revoke(said, path)
     if path is not None:
         _go_to(path)
-    return _own(said, project_root()) if own else _look(said)
+    return _own(said, project_root()) if own else _look(said, digest)
 
 
 def _go_to(path: str) -> None:
@@ -64,43 +73,53 @@ def _go_to(path: str) -> None:
         raise HarnessError(f"cannot look at {path}: {reason}", "name a folder") from error
 
 
-def _look(said: Globals) -> int:
-    from harness.runs.uses import all_uses, parts_of
-
+def _look(said: Globals, digest: str | None) -> int:
     at = place(said, asks=True)
     book, within, uses = read_book(), scope(at), all_uses(catalog(at))
-    entry = book.of(at.project)
-    if entry is not None and entry.own:
-        return _print(said, entry)
-    parts = parts_of(uses, within, book)
+    entry, parts, whole = book.of(at.project), parts_of(uses, within, book), parts_of(uses, within, Book())
     asked = [part for part in parts if not part.is_settled]
-    if not parts:
+    if not whole:
         say(said, f"{at.project} brings nothing that needs trust")
         return 0
+    if digest is not None and digest != digest_of(whole, at.project):
+        fix = "a person looks at it again, at a terminal: harness trust"
+        raise HarnessError(f"{at.project} is not what has this digest", fix, "--digest", 5)
     if asked:
-        if ask(said, at, uses, asked, book, once=False) != "y":
+        if digest is None and ask(said, at, uses, asked, book, once=False) != "y":
             raise refused(at, asked, "you said no")
         refuse_changes(parts, parts_of(uses, within, book))
-        book = keep(asked)
-    return _print(said, book.of(at.project) or record.fresh(at.project))
+        refuse_unusable(at, uses, asked)
+        entry = keep(asked).of(at.project)
+    return _print(said, entry or record.fresh(at.project), digest_of(whole, at.project))
 
 
 def _own(said: Globals, project: Path) -> int:
-    entry = replace(record.fresh(project), own=True)
-    record.update(state(), Path.home(), IO(), lambda book: book.put(entry))
+    """Raises HarnessError (exit 5) unless a person says so at a terminal."""
+    entry = read_book().of(project)
+    if entry is None or not entry.own:
+        word = ask_own(str(project)) if current(flags(said)).can_ask else None
+        if word != "y":
+            why = "you said no" if word else "nobody can be asked here"
+            raise HarnessError(f"whether {project} is your own work is a person's word: {why}",
+                               "a person says it, at a terminal", code=5)  # fmt: skip
+        entry = replace(record.fresh(project), own=True)
+        record.update(state(), Path.home(), IO(), lambda book: book.put(entry))
     return _print(said, entry)
 
 
-def _print(said: Globals, entry: Entry) -> int:
-    """What is pinned, on stdout."""
+def _print(said: Globals, entry: Entry, digest: str = "") -> int:
+    """What is pinned, on stdout; on stderr how the same is trusted where nobody can be asked."""
     if said.json:
-        print_json({"path": entry.path, "own": entry.own, "files": dict(entry.files)})
+        more = {"digest": digest} if digest else {}
+        print_json({"path": entry.path, "own": entry.own, "files": dict(entry.files), **more})
     elif entry.own:
         print(escape(f"{entry.path}  own: nothing is pinned, nothing asks"))
     else:
         rows = [(name, *_parts(known)) for name, known in sorted(entry.files.items())]
         print_table(said, ("FILE", "KIND", "SHA-256"), rows)
         say(said, f"{entry.path} is trusted as it is; what changes asks again")
+    if digest:
+        say(said, f"where nobody can be asked, as in CI: harness trust --digest {digest}")
     return 0
 
 

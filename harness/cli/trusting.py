@@ -10,14 +10,17 @@ from pathlib import Path
 from harness.cli.options import Globals
 from harness.cli.outcome import unfinished
 from harness.cli.output import flags
-from harness.cli.place import Place, logs, runs_dir, scope, settled
+from harness.cli.place import Place, found_tool, logs, runs_dir, scope, settled
+from harness.config import read_file
 from harness.errors import HarnessError
 from harness.events.io import IO
 from harness.events.seal import is_known
 from harness.policy import trust
+from harness.policy.examples import check_examples
 from harness.policy.files import state_folder
+from harness.policy.settings import PROJECT_FILE, home_of, load, narrowed
 from harness.policy.trust import Book, Standing
-from harness.policy.vouching import Trust
+from harness.policy.vouching import SETTINGS, Trust
 from harness.runs.uses import Part, Uses, parts_of, trust_in
 from harness.view.mode import current
 from harness.view.trust import Answer, Question
@@ -29,10 +32,12 @@ NAMED = 6
 def answered(said: Globals, at: Place, uses: Uses, folder: Path | None = None, *, moved: bool = False) -> Place:
     """The place once what is to be run may use what it would use of the project.
 
-    `folder` is of a run that goes on; `moved`: the person says that they brought it here themselves. Raises
-    HarnessError, exit 5 where nobody can be asked or the answer is no.
+    `folder` is of a run that goes on; `moved`: the person says that they brought it here themselves, which counts at a
+    terminal only. Raises HarnessError, exit 5 where nobody can be asked or the answer is no, 2 for settings or a policy
+    of the project that cannot be used.
     """
     said.frame = unfinished()
+    moved = moved and current(flags(said)).can_ask
     book, within, lent, run = read_book(), scope(at), {}, folder.name if folder is not None else ""
     parts = parts_of(uses, within, book, run)
     asked = [part for part in parts if not part.is_settled]
@@ -42,7 +47,9 @@ def answered(said: Globals, at: Place, uses: Uses, folder: Path | None = None, *
         if word == "n":
             raise refused(at, asked, "you said no, and nothing was run")
         refuse_changes(parts, parts_of(uses, within, book, run))
-        book = keep(asked) if word == "y" and asked else book
+        if word == "y":
+            refuse_unusable(at, uses, asked)
+            book = keep(asked) if asked else book
         lent = {part.owner: part.pins for part in asked} if word == "o" else {}
         parts = [part if part.is_settled else settled_by(part, word) for part in parts]
     if at.withheld:
@@ -94,14 +101,14 @@ def ask(said: Globals, at: Place, uses: Uses, parts: Sequence[Part], book: Book,
 def refused(at: Place, parts: Sequence[Part], why: str) -> HarnessError:
     """What is in the way, named: exit 5."""
     if not parts:
-        fix = "look at it, and go on at a terminal; if you brought it here: harness resume RUN --moved"
+        fix = "a person looks at it and goes on at a terminal: harness resume RUN"
         return HarnessError(f"this run was not begun here, but came with {at.project}: {why}", fix, code=5)
     places = " and ".join(str(part.owner) for part in parts)
     changed = any(part.standing.word == "changed" for part in parts)
     what = f"{places} {'has changed since you trusted it' if changed else 'is not trusted'}: {why}"
     names = [name for part in parts for name in _news(part)]
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    fix = "at a terminal: harness trust   (your own work, no questions: harness trust --own)"
+    fix = "a person looks at it, and answers at a terminal: harness trust"
     return HarnessError(what, fix, f"{', '.join(names[:NAMED])}{more}", code=5)
 
 
@@ -114,6 +121,22 @@ def refuse_changes(before: Sequence[Part], now: Sequence[Part]) -> None:
     """What a person saw must be what is trusted. Raises HarnessError (exit 5)."""
     if [(part.owner, part.pins) for part in before] != [(part.owner, part.pins) for part in now]:
         raise HarnessError("it was changed while you were asked; nothing was run", "look again", code=5)
+
+
+def refuse_unusable(at: Place, uses: Uses, parts: Sequence[Part]) -> None:
+    """What cannot be used is not kept as trusted. Raises HarnessError (exit 2) with file and line.
+
+    Settings and policies of a project are read at all only after a person's yes.
+    """
+    paths = {path for part in parts for path in part.paths}
+    if at.project / SETTINGS in paths:
+        read_file(at.project / SETTINGS, "project", at.project)
+    whole = load(at.project, whole=at.project / PROJECT_FILE in paths)
+    check_examples(whole.rules, lambda name: found_tool(at, name), at.project, whole)
+    for folder, found in uses.skills.items():
+        if (path := folder / "policy.yaml") in paths:
+            below = narrowed(whole, path, "skill", at.project, home_of(os.environ))
+            check_examples(below.rules[len(whole.rules) :], found.tools.get, at.project, below)
 
 
 def settled_by(part: Part, word: Answer) -> Part:

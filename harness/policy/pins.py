@@ -34,7 +34,7 @@ def skill_files(folder: Path) -> Iterator[Path]:
                 continue
             count += 1
             if count > MOST_FILES:
-                fix = "make it smaller; your own work needs no look at it: harness trust --own"
+                fix = "take out of it what is none of the skill"
                 raise HarnessError(f"the skill holds more than {MOST_FILES} files", fix, str(folder))
             yield Path(entry.path)
 

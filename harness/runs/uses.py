@@ -5,6 +5,8 @@ Read from the files that say so, before anything of them is started.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -191,6 +193,12 @@ def parts_of(uses: Uses, scope: Scope, book: Book, run: str = "") -> list[Part]:
         pins = {} if entry is not None and entry.own else {name_of(owner, path): pin(path) for path in paths}
         found.append(Part(owner, key, paths, pins, standing(entry, key, pins, run)))
     return found
+
+
+def digest_of(parts: Iterable[Part], project: Path) -> str:
+    """SHA-256 over all that is pinned, wherever the project lies: elsewhere it names what a person has looked at."""
+    plain = sorted([str(Path() if part.owner == project else part.owner), sorted(part.pins.items())] for part in parts)
+    return hashlib.sha256(json.dumps(plain, separators=(",", ":")).encode()).hexdigest()
 
 
 def trust_in(parts: Iterable[Part], scope: Scope, book: Book) -> Trust:

@@ -12,6 +12,10 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tests.command import owning
+
 ROUNDS = 15
 ENTRY = "import sys; from harness.cli.main import main; sys.exit(main())"
 GOALS = {"--version": 3, "--help": 8, "tools": 16, "tools show item-1": 16, "skills": 16, "skills show skill-1": 16}
@@ -64,10 +68,10 @@ def past_runs(folder: Path) -> None:
     stages = "".join(f"  s-{number}: {{run: [item-{number}, --name, x]}}\n" for number in range(60))
     (folder / "bin" / "many").write_text(PIPELINE + stages)
     (folder / "bin" / "many").chmod(0o755)
-    for words in ("trust --own", "pipeline bin/many"):
-        once([sys.executable, "-c", ENTRY, *words.split()], str(folder))
+    owning(folder, folder)
+    once([sys.executable, "-c", ENTRY, "pipeline", "bin/many"], str(folder))
     runs = folder / ".harness" / "runs"
-    first = next(iter(runs.iterdir()))
+    first = next(runs.glob("2*"))
     letters = "abcdefghijklmnopqrstuvwxyz234567"
     for number in range(99):
         name = f"{first.name[:-8]}aaaaaa{letters[number // 32]}{letters[number % 32]}"
