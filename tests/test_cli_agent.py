@@ -171,6 +171,12 @@ def test_what_an_agent_may_not_say(project: Path) -> None:
     done = harness("run", "ordered", "x", "-m", "agent", cwd=project)
     assert done.returncode == 2 and "--agent" in done.stderr
     assert not list((project / ".harness").glob("runs/2*"))
+    run = opened(project)
+    assert said("step", run, "act", "--x", "9", cwd=project)[0] == 5
+    for more in ([], ["--agent"]):
+        refused = harness("resume", run, "--allow", "act", *more, cwd=project)
+        assert refused.returncode == 5 and "at a terminal only" in refused.stderr
+    assert not (project / "ledger").exists()
 
 
 def test_limits_and_strikes_hold_for_an_agent(project: Path) -> None:

@@ -11,9 +11,13 @@ import pytest
 from harness.cli.word import question_of
 from harness.errors import HarnessError
 from harness.loop.run import Said
+from harness.runs import session as sessions
 from harness.runs.deliver import meant, one, waiting
+from harness.runs.flags import Options
+from harness.runs.pins import said_in
 from tests.journal_lines import Hands
 from tests.loop_world import Person, Project, Ran, call, finish, reply
+from tests.skill_files import catalog_of
 
 ONE_OF_THREE = [reply(call("send", "--to", "a"), call("send", "--to", "b"), call("send", "--to", "c")), finish()]
 
@@ -41,6 +45,50 @@ def test_a_tool_that_a_flag_of_the_resume_denies_does_not_run_though_it_was_appr
     more = project.resume(ran.folder, deny=("send",))
     denied = [event["data"] for event in more.of("decide") if event["op"] == 2][-1]
     assert (more.spawned, sent(project), denied["verdict"], denied["code"]) == ([], [], "deny", "DENIED")
+
+
+def verdicts(ran: Ran, n: int) -> list[str]:
+    return [event["data"]["verdict"] for event in ran.of("decide") if event["op"] == n]
+
+
+def test_a_flag_of_the_resume_denies_what_still_waits_now_and_at_later_resumes(project: Project) -> None:
+    """It is in the journal: a yes that comes after it is one to nothing, and the tool stays denied."""
+    script = [reply(call("send", "--to", "a")), reply(call("send", "--to", "b")), reply(call("look")), finish()]
+    ran = project.run(script)
+    denied = project.resume(ran.folder, deny=("send",), budget="turns=1")
+    assert (verdicts(denied, 1), denied.of("resume")[0]["data"]["flags"]) == (["ask", "deny"], {"deny": ["send"]})
+    last = project.resume(ran.folder, budget="turns=40")
+    assert (last.stop.name, verdicts(last, 2), sent(project)) == ("passed", ["deny"], [])
+    assert "flags" not in last.of("resume")[1]["data"]
+
+
+def test_a_flag_of_the_resume_allows_what_still_waits_and_holds_for_the_run_but_for_no_fork(project: Project) -> None:
+    script = [reply(call("send", "--to", "a")), reply(call("send", "--to", "b"), call("send", "--to", "a")), finish()]
+    ran = project.run(script)
+    more = project.resume(ran.folder, allow=("send --to=a",))
+    assert (more.stop.name, verdicts(more, 1), more.end["ops"], sent(project)) == (
+        "needs-approval", ["ask", "allow"], [2], ["a", "a"])  # fmt: skip
+    assert said_in(more.events) == {"allow": ["send --to=a"]}
+    copied = [*more.events]
+    copied[0] = {**copied[0], "data": {**copied[0]["data"], "fork": {"run": ran.folder.name, "seq": copied[-1]["seq"]}}}
+    assert said_in(copied) == {}
+
+
+def test_a_flag_of_the_resume_reaches_what_waits_in_a_run_below(project: Project) -> None:
+    project.stages("pipe", "one: {run: [send, --to, a]}")
+    project.skill(tools="look send pipe")
+    ran = project.run([reply(call("pipe")), finish()])
+    assert (ran.stop.name, project.resume(ran.folder).stop.name) == ("needs-approval", "needs-approval")
+    more = project.resume(ran.folder, deny=("send",))
+    assert (more.stop.name, more.ends(), sent(project)) == ("passed", [("pipe", "DENIED")], [])
+
+
+def test_a_person_is_told_which_calls_an_earlier_flag_lets_pass(project: Project) -> None:
+    ran = project.run(ONE_OF_THREE)
+    project.resume(ran.folder, allow=("send --to=a",))
+    session = sessions.resume(project.world(), catalog_of(project.path), ran.folder, None, Options())
+    session.close()
+    assert "allowed by an earlier word, for the whole of this run: --allow 'send --to=a'" in session.warnings
 
 
 def test_approve_one_of_three(project: Project) -> None:

@@ -125,6 +125,50 @@ def made(project: Project) -> Project:
     return project
 
 
+TWO = """
+first: {run: [first, --at, word]}
+one: {run: [send, --to, one], needs: [first]}
+two: {run: [send, --to, two]}
+"""
+
+
+@pytest.fixture
+def two(project: Project) -> Project:
+    project.stages("two", TWO)
+    return project
+
+
+def waits_for_two(project: Project, *words: str) -> Ran:
+    """A pipeline in which two stages wait for a yes, the first of them for another stage as well."""
+    ran = project.pipeline(project.path / "bin" / "two")
+    assert (ran.stop.name, ran.end["ops"]) == ("needs-approval", [2, 3])
+    for n, word in zip((3, 2), words, strict=True):
+        project.say(ran.folder, word, n)
+    return ran
+
+
+def test_an_approved_stage_runs_though_the_one_beside_it_is_over_a_limit(two: Project) -> None:
+    """As it would, had a rule allowed both: the limit stops the run, and what was allowed before it has run."""
+    ran = waits_for_two(two, "approve", "approve")
+    more = two.resume(ran.folder, budget="external=1")
+    assert (more.stop.name, more.end["limit"], sent(two), more.spawned) == ("budget", "external", ["one"], ["send"])
+    again = two.resume(ran.folder)
+    assert (again.stop.name, again.spawned) == ("budget", [])
+    assert two.resume(ran.folder, budget="external=2").stop.name == "needs-approval"
+
+
+def test_an_approved_stage_runs_though_a_person_refuses_the_one_beside_it(two: Project) -> None:
+    ran = waits_for_two(two, "approve", "deny")
+    assert (two.resume(ran.folder).stop.name, sent(two)) == ("denied", ["one"])
+
+
+def test_an_approved_stage_whose_ground_is_gone_does_not_run_where_the_run_stops(two: Project) -> None:
+    ran = waits_for_two(two, "approve", "deny")
+    two.tool("first", "exit 1", "@option --at! <W>  what\n@meta effect read")
+    more = two.resume(ran.folder, accept=True)
+    assert (more.stop.name, sent(two), more.spawned) == ("failed", [], ["first"])
+
+
 def test_an_approved_stage_waits_for_a_file_that_is_gone(made: Project) -> None:
     ran = made.pipeline(made.path / "bin" / "made")
     made.say(ran.folder, "approve")

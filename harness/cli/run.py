@@ -19,8 +19,9 @@ from harness.cli.place import Place, catalog, place, runs_dir
 from harness.cli.trusting import answered
 from harness.cli.words import Pipe, pairs_of, text_of
 from harness.errors import HarnessError
+from harness.models.agent import NAME
 from harness.runs.agent import handed_over
-from harness.runs.deliver import top_of
+from harness.runs.deliver import speaker, top_of
 from harness.runs.find import find_run, short_id
 from harness.runs.flags import Options
 from harness.runs.opened import Session
@@ -118,10 +119,15 @@ def agents(said: Globals, options: Options, out: str | None) -> Options:
         raise HarnessError("there is --agent and -m", "give one of them: with --agent you are the model")
     if out is not None:
         raise HarnessError("there is --agent and -o", "the answer comes from: harness finish RUN -f -")
+    _refuse_own_yes(said, options)
+    return handed_over(options)
+
+
+def _refuse_own_yes(said: Globals, options: Options) -> None:
+    """Whoever drives has a shell to say `--allow` with. Raises HarnessError (exit 5) where no person is at hand."""
     if options.allow and not current(flags(said)).can_ask:
         fix = "leave it out; a person can approve"
         raise HarnessError("--allow counts with --agent at a terminal only", fix, code=5)
-    return handed_over(options)
 
 
 @manual(
@@ -160,6 +166,8 @@ def resume(
     options = replace(options, now=now, moved=moved, sets=tuple(sets or ()))
     text = words.text if words else None
     begin = partial(resume_session, catalog=found, folder=folder, message=text)
+    if speaker(folder) == NAME:
+        _refuse_own_yes(said, options)
     if agent:
         from harness.cli.agent import hand_out
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from harness.loop import inbox, reading
 from harness.loop.act import Crew
 from harness.loop.ending import end
-from harness.loop.gate import is_undecided, judge, judge_read
+from harness.loop.gate import is_answered, is_undecided, judge, judge_read
 from harness.loop.run import Run, Stop
 from harness.loop.settle import look, settle
 from harness.policy.budget import exhausted
@@ -32,13 +32,16 @@ def drive_by(run: Run, step: Callable[[Crew], Stop | None]) -> Stop:
 
 
 def reconsider(run: Run) -> None:
-    """Decide anew what was decided under another policy and has not begun; a yes that was not used is void with it."""
-    for op in [op for op in run.state.open_ops.values() if is_undecided(op) and op.policy != run.state.policy]:
-        if op.approved_by is not None:
+    """Decide anew what has not begun and would be decided otherwise now; a yes that was not used is void with a policy.
+
+    Flags of this opening are in no digest: they are looked at where a call still waits, and again before each start.
+    """
+    for op in [op for op in run.state.open_ops.values() if is_undecided(op)]:
+        if op.policy != run.state.policy and op.approved_by is not None:
             run.note("changed", f"the approval of operation {op.n} is void: the policy is not what it was.")
-        if op.verb == "read":
+        if op.verb == "read" and op.policy != run.state.policy:
             judge_read(run, op, reading.request_of(run, op))
-        else:
+        elif op.policy != run.state.policy or is_answered(run, op):
             judge(run, op)
 
 

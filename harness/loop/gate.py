@@ -79,6 +79,15 @@ def use_grants(run: Run, waiting: Iterable[Operation]) -> None:
             judge(run, op)
 
 
+def is_answered(run: Run, op: Operation) -> bool:
+    """Whether a flag of the person's says yes or no to a call that waits: nothing else answers in their place."""
+    if op.verdict != "ask" or not run.flags:
+        return False
+    request, _ = build_request(run, op)
+    said = decide(request, policy_of(run), (), without(run.state, op))
+    return said.verdict != "ask" and not {rule.place for rule in run.flags}.isdisjoint(said.rules)
+
+
 def is_undecided(op: Operation) -> bool:
     """Whether a call was decided on and has not begun, so that another policy has a say in it."""
     return op.verdict in ("allow", "ask") and not op.attempt and not op.closed and op.verb in ("run", "read", "stage")

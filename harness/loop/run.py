@@ -99,9 +99,10 @@ class World:
     digests) where none are kept, `words` (of the digests of a person's words) where nobody asks whose they are,
     `ledger` (approvals that outlast a run) where none are. `cancelled` hears the level of a stop that came from another
     process, `heard` the lines that a program which is the model writes on stderr. `allow_fs` are types of FUSE file
-    systems that the person lets runs live on; `early` lets what waits for a time go on before it. `context` is how many
-    tokens a request may grow to. `trust` says which files a person lets act; only a trusted project's own words reach a
-    model. `page_verdict` says whether what a page claims still holds: fresh or stale, nothing for what is no page.
+    systems that the person lets runs live on; `early` lets what waits for a time go on before it; `ruled` says that a
+    person's flags came with this opening, which may answer calls that wait. `context` is how many tokens a request may
+    grow to. `trust` says which files a person lets act; only a trusted project's own words reach a model.
+    `page_verdict` says whether what a page claims still holds: fresh or stale, nothing for what is no page.
     """
 
     io: IO
@@ -126,6 +127,7 @@ class World:
     runs_dir: Path = field(default=Path(".harness/runs"))
     allow_fs: tuple[str, ...] = ()
     early: bool = False
+    ruled: bool = False
     context: int = 120_000
     trust: Trust = field(default_factory=Trust)
     page_verdict: Callable[[Path], str] = field(default=lambda path: "")

@@ -57,13 +57,13 @@ class Plan:
     def is_held(self, op: Operation) -> bool:
         """Whether a stage that was decided on must not start yet: what it waits for is to be seen to first.
 
-        Where the run stops over another stage, what was decided before is not looked at, and does not start.
+        Where the run stops over another stage, what has begun comes to its end all the same.
         """
         stage = self.pipeline.stage(op.stage or "")
         if stage is None:
             return False
-        if fatal(self):
-            return not op.attempt_open and not self.is_looked_at(op)
+        if op.attempt_open and fatal(self):
+            return False
         current, since = self.current(), self.run.state.since_resume
         is_new = op.n >= since or (op.n, since) in self.going
         return not is_new or any(status(current.get(name)) in ("", "running") for name in self.waits_for(stage))

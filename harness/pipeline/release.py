@@ -46,7 +46,20 @@ def release(plan: Plan) -> int:
         if not looked and not decided:
             break
         count += looked + len(decided)
-    return count
+    return count + (sum(_still_due(plan, stage) for stage in _ready(plan, again=True)) if fatal(plan) else 0)
+
+
+def _still_due(plan: Plan, stage: Stage) -> int:
+    """Where the run stops over a stage, one beside it that was allowed before starts like one that is allowed now.
+
+    Only what holds as it is counts: nothing is decided on anew.
+    """
+    old, due = plan.newest()[stage.name], due_of(plan, stage)
+    if old.closed and _stands(plan.run, stage, old, due):
+        plan.keep(old)
+        return 1
+    is_same = not old.closed and not due.code and _same_call(plan.run, stage, old, due)
+    return plan.go_on(old) if is_same else 0
 
 
 def _ready(plan: Plan, again: bool) -> list[Stage]:

@@ -28,6 +28,7 @@ from harness.models import ModelRef
 from harness.policy import Rule
 from harness.runs.facts import git_state, machine
 from harness.runs.owning import refuse_redacted
+from harness.runs.pins import said_in
 from harness.runs.where import check_place
 from harness.skills import Resolved
 from harness.tools import Parameter
@@ -191,9 +192,13 @@ def _model_data(ref: ModelRef) -> dict[str, Any]:
 
 
 def reopen(
-    world: World, project: Path, folder: Path, toolset: Toolset, rules: Sequence[Rule], by: str, changes: Any = ()
-) -> Run:
-    """Own a run again and append `resume`. Raises BusyError or JournalError."""
+    world: World, project: Path, folder: Path, toolset: Toolset, rules: Sequence[Rule], by: str, changes: Any = (),
+    flags: Mapping[str, Sequence[str]] = {},
+) -> Run:  # fmt: skip
+    """Own a run again and append `resume`. Raises BusyError or JournalError.
+
+    `flags` are a person's words that hold from now on.
+    """
     check_place(folder, world.allow_fs)
     world.seals = seal.ready(world.seals)
     wait = AGENT_PATIENCE if by == "agent" else PATIENCE
@@ -206,10 +211,18 @@ def reopen(
         run = Run(log, world, toolset, project, rules, (start.get("parent") or {}).get("depth", 0))
         tidy_attempts(run)
         inbox.drop_cancels(run)
-        run.append("resume", _resume_data(run, by, [*changes, *_policy_change(run)]))
+        run.append("resume", _resume_data(run, by, [*changes, *_policy_change(run)]) | _new_words(log, flags))
         log.beat()
         stack.pop_all()
     return run
+
+
+def _new_words(log: Log, flags: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """What of the flags the journal does not hold yet."""
+    before = said_in(log.events)
+    new = {name: [word for word in words if word not in before.get(name, ())] for name, words in flags.items()}
+    new = {name: words for name, words in new.items() if words}
+    return {"flags": new} if new else {}
 
 
 def _policy_change(run: Run) -> list[dict[str, str]]:

@@ -235,7 +235,7 @@ def _already(parent: Run, folder: Path, known: State) -> ChildEnd | None:
         return None
     if has_word(folder) or (not is_early and parent.world.ask is not None and known.park["stop"] != "unknown-outcome"):
         return None
-    if _descendant_has_word(folder, known):
+    if _descendant_has_word(folder, known) or (parent.world.ruled and known.park["stop"] == "needs-approval"):
         return None
     stop = Stop(known.park["stop"], known.park["exit"], parked=True)
     return ChildEnd(stop, b"", "", "", {}, known.park.get("hint", ""), until=due)

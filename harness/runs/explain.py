@@ -11,7 +11,7 @@ from typing import Any
 from harness.errors import near_text
 from harness.events.clock import Clock
 from harness.events.io import IO
-from harness.events.log import unowned
+from harness.events.log import follow, unowned
 from harness.events.state import Operation, Spent
 from harness.executor import Cancel
 from harness.loop.gate import build_request
@@ -33,6 +33,7 @@ from harness.runs.flags import Options, rules_of
 from harness.runs.kit import skill_kit, tool_kit
 from harness.runs.narrow import below_skill, named
 from harness.runs.peek import peek, read_state
+from harness.runs.pins import said_in
 from harness.skills import Resolved
 from harness.skills.check import resolve
 from harness.skills.discovery import Catalog
@@ -120,7 +121,7 @@ def look_at(guard: Guard, catalog: Catalog, folder: Path, tool: Tool | None = No
         kit = _skills(world, guard, catalog, path, start)
     else:
         world.guard, kit = guard, tool_kit(catalog, tool) if tool is not None else Toolset({})
-    said = Options().with_kept(start.get("flags") or {})
+    said = Options().with_kept(said_in(follow(folder)))
     rules = rules_of(kit, said) if tool is not None or kit.folder is not None else ()
     run = Run(unowned(folder, world.io, world.clock), world, kit, catalog.project, rules)
     _link_up(run, guard, catalog, start)

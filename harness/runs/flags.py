@@ -44,9 +44,9 @@ class Options:
         return {name: words for name, words in said.items() if words}
 
     def with_kept(self, flags: Mapping[str, Any]) -> Options:
-        """The same with what was said when the run began."""
-        allow, deny = (tuple(flags.get(name) or ()) for name in ("allow", "deny"))
-        return replace(self, allow=(*allow, *self.allow), deny=(*deny, *self.deny))
+        """The same with what was said of the run before, by kind."""
+        allow, deny = ((*flags.get(name, ()), *mine) for name, mine in (("allow", self.allow), ("deny", self.deny)))
+        return replace(self, allow=tuple(dict.fromkeys(allow)), deny=tuple(dict.fromkeys(deny)))
 
     def command(self, run: str, flag: str) -> str:
         """The same resume once more, with a further flag: one that was left out would ask for something else."""

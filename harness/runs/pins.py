@@ -23,6 +23,23 @@ def pinned(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def said_in(events: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """The words of `--allow` and `--deny` that hold for the whole run: each that began it, or went on with it.
+
+    A fork takes over what narrows, and no yes.
+    """
+    found, copied = dict[str, list[str]](), 0
+    for event in events:
+        data = event["data"]
+        if event["kind"] == "run.start":
+            copied = (data.get("fork") or {}).get("seq", 0)
+        for name, words in (data.get("flags") or {}).items() if event["kind"] in ("run.start", "resume") else ():
+            if name == "deny" or event["seq"] > copied or event["kind"] == "run.start":
+                held = found.setdefault(name, [])
+                held += [word for word in words if word not in held]
+    return found
+
+
 def _accept(found: dict[str, Any], what: str, now: str) -> None:
     kind, _, name = what.partition(" ")
     if not name:

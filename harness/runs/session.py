@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -50,7 +51,7 @@ from harness.runs.narrow import limits as in_force
 from harness.runs.opened import Session
 from harness.runs.owning import check_resumable, part_of
 from harness.runs.peek import peek
-from harness.runs.pins import pinned
+from harness.runs.pins import pinned, said_in
 from harness.runs.renewal import StandIns, refuse_unpriced
 from harness.runs.sets import Within, inputs_in, within
 from harness.runs.speaker import is_handed_over, model_of, open_for, opening, usable
@@ -61,6 +62,8 @@ from harness.skills.reading import is_skill_file
 from harness.tools import Tool
 from harness.tools.arguments import check_inputs, parse, refusal
 from harness.tools.header import read_tool
+
+EARLIER = "allowed by an earlier word, for the whole of this run"
 
 
 def start_skill(
@@ -178,11 +181,12 @@ def resume(world: World, catalog: Catalog, folder: Path, message: str | None, op
     if start.get("parent"):
         raise part_of(folder, start)
     check_resumable(world, folder, state, options)
-    world.early = options.now
+    world.early, world.ruled = options.now, bool(options.allow or options.deny)
     if state.end is not None and state.end["stop"] == "passed" and not (message or options.sets or has_word(folder)):
         raise HarnessError("this run has passed", f"go on with a message: harness resume {folder.name} MESSAGE")
     path = Path(start.get("path") or "")
-    limits, options = parse_budget(options.budget), options.with_kept(start.get("flags") or {})
+    before, limits = said_in(follow(folder)), parse_budget(options.budget)
+    options = options.with_kept(before)
     is_skill = is_skill_file(path)
     if message is not None and not is_skill:
         raise HarnessError("this run has no model that could hear a message", f"harness resume {folder.name}")
@@ -193,6 +197,7 @@ def resume(world: World, catalog: Catalog, folder: Path, message: str | None, op
     else:
         session = _resume_other(world, catalog, folder, path, start, options)
     _speak(session.run, message, limits, options.source)
+    session.warnings += [f"{EARLIER}: {shlex.join(('--allow', text))}" for text in before.get("allow", ())]
     session.warnings += moved_head(state.git, session.run.state.git)
     if session.run.state.policy != state.policy:
         session.warnings.append("the policy is not what it was: today's decides, and approvals not used yet are void")
@@ -234,7 +239,7 @@ def _resume_skill(
     confine(world, catalog.project, skill.inputs, values, kit, skill)
     in_force(world, {}, parse_budget(options.budget))  # one above a file's is refused before anything is written
     model = open_for(catalog, ref, skill, _goal(folder, start), values, opening(cwd, skill, world, options))
-    run = reopen(world, catalog.project, folder, kit, rules_of(kit, options), options.by, changes)
+    run = reopen(world, catalog.project, folder, kit, rules_of(kit, options), options.by, changes, options.kept())
     session = _skill_session(run, catalog, resolved, model, options, cwd)
     run.anew = options.model == (NAME, FLAG) and run.state.turn > 0  # it may have lost its memory
     sets.write(run, wanted)
@@ -276,7 +281,7 @@ def _resume_other(
     values = _inputs(folder, wanted) if tool.pipeline else parse(tool, start["inputs"].get("args") or ())[0]
     confine(world, catalog.project, tool.parameters, values, kit)
     in_force(world, {}, parse_budget(options.budget))
-    run = reopen(world, catalog.project, folder, kit, rules_of(kit, options), "user", changes)
+    run = reopen(world, catalog.project, folder, kit, rules_of(kit, options), "user", changes, options.kept())
     sets.write(run, wanted)
     if pipeline is not None:
         return _pipeline_session(run, catalog, path, pipeline, options)
