@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from harness.executor import survivors
 from harness.models.agent import FLAG, NAME
@@ -323,3 +324,34 @@ def test_case_24_the_same_calls_by_a_script_and_by_an_agent(tmp_path: Path) -> N
         (op.verb, op.verdict, op.code, op.argv) for op in mine.ops.values()
     ]
     assert {slot: r.result for slot, r in other.slots.items()} == {slot: r.result for slot, r in mine.slots.items()}
+
+
+def test_a_worker_of_an_agents_run_has_the_model_it_would_have_by_itself(tmp_path: Path) -> None:
+    folder = make_project(tmp_path / "p")
+    add_skill(folder, "helper", "look")
+    add_skill(folder, "boss", "look helper", "metadata:\n  requires: helper\n")
+    own = {"helper": {"replies": [calls(["look"]), {"calls": [{"finish": "helped"}]}]}}
+    (folder / "script.yaml").write_text(yaml.safe_dump({"harness-script": 1, "replies": [], "skills": own}))
+    model = "scripted:script.yaml"
+    begun = harness("run", "boss", "x", "--agent", cwd=folder, HARNESS_MODEL=model)
+    run = begun.stdout.split("\n", 1)[0].removeprefix("run ")
+    assert "callable: helper" in begun.stdout
+    done = harness("step", run, "helper", "please", cwd=folder, HARNESS_MODEL=model)
+    assert done.returncode == 0 and "helped" in done.stdout, done.stdout + done.stderr
+    assert said("finish", run, "so", cwd=folder) == (0, "so\npassed\n")
+
+
+def test_a_worker_without_a_model_is_shown_as_locked_with_the_reason(tmp_path: Path) -> None:
+    folder = make_project(tmp_path / "p")
+    add_skill(folder, "helper", "look")
+    add_skill(folder, "boss", "look helper")
+    begun = harness("run", "boss", "x", "--agent", cwd=folder)
+    run = begun.stdout.split("\n", 1)[0].removeprefix("run ")
+    assert "waiting: helper (a model for it: a person names one in HARNESS_MODEL" in begun.stdout
+    code, out = said("step", run, "helper", "please", cwd=folder)
+    assert code == 2 and out.startswith("NOT_RELEASED needs a model for it") and len(runs_of(folder)) == 1
+    assert json.loads(harness("--json", "step", run, "look", cwd=folder).stdout)["callable"] == ["look"]
+
+
+def runs_of(folder: Path) -> list[Path]:
+    return list((folder / ".harness" / "runs").glob("2*"))

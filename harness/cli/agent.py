@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +22,7 @@ from harness.errors import HarnessError
 from harness.executor import Cancel
 from harness.loop.run import Run, Stop
 from harness.loop.turn import MAX_FINISHES
+from harness.models.choice import wishes_of
 from harness.runs import agent
 from harness.runs.deliver import waiting
 from harness.runs.find import find_run, short_id
@@ -83,8 +85,9 @@ def _driven(said: Globals, name: str, call: Call | None) -> int:
     at = place(said, asks=True)
     folder, found = find_run(runs_dir(at), name), catalog(at)
     at = answered(said, at, run_uses(found, folder), folder)
-    verb = call[0] if call else ""
-    session, stop = drive_quietly(said, at, lambda world: agent.step(world, found, folder, call), folder=folder)
+    verb, wishes = call[0] if call else "", wishes_of(at.config)
+    begin = partial(agent.step, catalog=found, folder=folder, call=call, wishes=wishes)
+    session, stop = drive_quietly(said, at, begin, folder=folder)
     try:
         return _told(said, session, stop, verb)
     finally:

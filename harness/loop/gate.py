@@ -146,7 +146,9 @@ def _worker_request(run: Run, op: Operation, worker: Tool, args: list[str]) -> t
     """A worker's call counts as a read: what runs inside is decided there, and so are the paths in its goal."""
     request = replace(compose(worker, args, scene_of(run)), effect="read", effect_declared=True, paths=(), dests=())
     request = replace(request, trust=run.world.trust.of(worker.path))
-    return (request, ()) if _is_unfit(request) else _graphed(run, op, request)
+    if lacks := run.toolset.locked.get(op.tool):
+        request = replace(request, needs=(lacks,))
+    return (request, ()) if _is_unfit(request) or lacks else _graphed(run, op, request)
 
 
 def _is_unfit(request: Request) -> bool:

@@ -21,6 +21,7 @@ class Toolset:
 
     `workers` holds the interface of each skill that may be called; `stand_in` is the pipeline that speaks where there
     is no model; `verify` the words of each verifier. With a `form` a single reply is wanted, and no call is possible.
+    `locked` says of a worker what it lacks, so that it cannot be called in this run.
     """
 
     tools: Mapping[str, Tool]
@@ -32,6 +33,7 @@ class Toolset:
     stand_in: str | None = None
     folder: Path | None = None
     form: Form | None = None
+    locked: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def available(self) -> list[str]:

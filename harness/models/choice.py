@@ -42,7 +42,8 @@ class Wishes:
     """What the settings say of models: by role, of the project and of the user, and the user's own bounds.
 
     `ceiling` is USD for a million tokens of output: up to it a project or a skill may name a model by itself. `keys`
-    are the names of keys by base URL; `effort` is how much a model should think, None where nobody says so.
+    are the names of keys by base URL; `effort` is how much a model should think, None where nobody says so. `said` is
+    what the environment names, and where: a part of an agent's run goes by it, since its agent is no model to hand on.
     """
 
     project: Mapping[str, Named] = field(default_factory=dict)
@@ -53,6 +54,7 @@ class Wishes:
     effort: str | None = None
     keys: Mapping[str, str] = field(default_factory=dict)
     config: str = "the user's config.yaml"
+    said: tuple[str, str] | None = None
 
 
 def wishes_of(config: Config) -> Wishes:
@@ -67,7 +69,7 @@ def wishes_of(config: Config) -> Wishes:
         {role: Named(config.own[key].value, config.own[key].origin) for role, key in keys.items() if key in config.own},
         {role: tuple(StandIn(*given) for given in chain) for role, chain in fallback.value.items()},
         Decimal(config.value("models.ceiling")), config.value("models.cache"), config.value("models.effort"),
-        config.value("endpoints"), str(user_file(os.environ)),
+        config.value("endpoints"), str(user_file(os.environ)), said_of(config),
     )  # fmt: skip
 
 

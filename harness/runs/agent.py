@@ -16,6 +16,7 @@ from harness.loop.run import Run, Stop, World
 from harness.loop.verify import missing
 from harness.models import Replied, Results, Turn
 from harness.models.agent import FLAG, NAME, Agent
+from harness.models.choice import Wishes
 from harness.policy.budget import limit, used
 from harness.prompt import Transcript
 from harness.prompt.observation import error_class
@@ -32,10 +33,13 @@ CODES = {"FAILED": 1, "INVALID_INPUT": 65, "RETRYABLE": 75, "NEEDS_AUTH": 77, "C
 CODES |= {"TIMEOUT": 124, "DENIED": 7, "UNKNOWN_OUTCOME": 11}
 """Exit codes of what ran and did not end well, where the process itself had none of that class."""
 REFUSED, OPEN = 2, 1
+NO_WISHES = Wishes()
 _CLASS = re.compile(r"^([A-Z][A-Z_]+): ")
 
 
-def step(world: World, catalog: Catalog, folder: Path, call: tuple[str, Mapping[str, Any]] | None) -> Session:
+def step(
+    world: World, catalog: Catalog, folder: Path, call: tuple[str, Mapping[str, Any]] | None, wishes: Wishes = NO_WISHES
+) -> Session:
     """Own an agent's run and give it one call, or none. Raises HarnessError (exit 2) for a run that takes none."""
     peek(folder)
     state, name = current_state(folder), short_id(folder.name)
@@ -44,7 +48,7 @@ def step(world: World, catalog: Catalog, folder: Path, call: tuple[str, Mapping[
         raise HarnessError(f"this run has ended: {state.end['stop']}", fix)
     if (speaks := speaker(folder)) != NAME:
         raise HarnessError(f"in this run {speaks or 'nobody'} speaks", f"hand it over: harness resume {name} {FLAG}")
-    session = resume(world, catalog, folder, None, Options(by=NAME))
+    session = resume(world, catalog, folder, None, Options(by=NAME, wishes=wishes))
     if call is not None:
         agent_of(session.run).propose(*call)
     return session

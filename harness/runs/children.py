@@ -136,9 +136,8 @@ class Family:
     def _worker(
         self, parent: Run, op: Operation, folder: Path, known: State | None, part: Mapping[str, Any]
     ) -> ChildEnd:
-        if self.ref is None or self.ref.scheme == AGENT:
-            fix = "name one: -m" if self.ref is None else f"run it yourself: harness run {op.tool} GOAL --agent"
-            raise HarnessError(f"the worker {op.tool} needs a model; {fix}", fix)
+        if self.ref is None:
+            raise HarnessError(f"the worker {op.tool} needs a model; name one: -m", "name one: -m")
         worker = next(s for s in self.catalog.skills if op.tool in (s.name, s.declared_name, *s.aliases))
         resolved = resolve(self.catalog, worker)
         broken = worker.broken or next((f for f in resolved.findings if f.severity == "error"), None)
@@ -168,13 +167,16 @@ class Family:
 
     def _asked(self, role: str) -> ModelRef:
         """Whom a question goes to: who speaks in the run, where a person named it or the role is the same."""
-        if self.ref is not None and (self.ref.source in SAID or self.ref.role == role):
-            return asking.askable(self.ref)
-        return asking.askable(choose(None, self.wishes, None, role))
+        ref = self.ref if self.ref is not None and self.ref.scheme != AGENT else None
+        if ref is not None and (ref.source in SAID or ref.role == role):
+            return asking.askable(ref)
+        return asking.askable(choose(self.wishes.said, self.wishes, None, role))
 
     def _model(self, worker: Skill) -> ModelRef:
-        """The run's own model, or the one that the worker's text names where nobody named one for the run."""
+        """The run's own model, or its text's where nobody named one; below an agent the one it would have by itself."""
         assert self.ref is not None
+        if self.ref.scheme == AGENT:
+            return choose(self.wishes.said, self.wishes, worker)
         return self.ref if worker.model is None or self.ref.source in SAID else choose(None, self.wishes, worker)
 
     def _open(self, parent: Run, folder: Path, kit: Any, order: Order, known: State | None) -> Run:

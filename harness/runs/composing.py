@@ -169,7 +169,9 @@ def _release(kit: Toolset, state: State) -> Release:
     open_now, waiting, stale = [], {}, {}
     for name in kit.available:
         missing = unmet(ground, kit.graph, name, None)
-        if missing:
+        if name in kit.locked:
+            waiting[name] = kit.locked[name]
+        elif missing:
             waiting[name] = needs_text(kit, name)
             stale[name] = missing[0].need
         else:

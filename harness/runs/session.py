@@ -54,7 +54,7 @@ from harness.runs.peek import peek
 from harness.runs.pins import pinned, said_in
 from harness.runs.renewal import StandIns, refuse_unpriced
 from harness.runs.sets import Within, inputs_in, within
-from harness.runs.speaker import is_handed_over, model_of, open_for, opening, usable
+from harness.runs.speaker import is_handed_over, model_of, open_for, opening, playable, usable
 from harness.skills import Resolved, Skill
 from harness.skills.discovery import Catalog
 from harness.skills.names import find
@@ -78,7 +78,7 @@ def start_skill(
         raise HarnessError("; ".join(problems), f"inputs of {skill.name}: {names}; give them as -i NAME=VALUE")
     values = rebased(skill.inputs, values, catalog.project)
     ref = model_of(options, skill)
-    kit = skill_kit(resolved)
+    kit = playable(skill_kit(resolved), resolved, ref, options.wishes)
     rules = rules_of(kit, options)
     confine(world, catalog.project, skill.inputs, values, kit, skill)
     budget = in_force(world, skill.budget, parse_budget(options.budget))
@@ -232,6 +232,7 @@ def _resume_skill(
     if changes and not options.accept_changes and not is_handed_over(changes):
         refuse_changes(changes, options.command(folder.name, "--accept-changes"))
     ref = replace(resolve_model(said[0], source=said[1], skill=skill), role=start["model"].get("role", "strong"))
+    kit = playable(kit, resolved, ref, options.wishes)
     refuse_unpriced(ref, {**current_state(folder).budget, **parse_budget(options.budget)}.get("usd"))
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in (start.get("inputs") or {}).items()}
     cwd = Path.cwd() if options.model else Path(start["cwd"])

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, NoModelError
 from harness.loop.run import World
+from harness.loop.toolset import Toolset
 from harness.models import Model, ModelRef, Opening
 from harness.models.agent import NAME
-from harness.models.choice import choose
+from harness.models.choice import Wishes, choose
 from harness.models.resolve import open_model
 from harness.runs.flags import Options
 from harness.runs.kit import skill_places
@@ -42,6 +43,22 @@ def is_handed_over(changes: Sequence[Mapping[str, str]]) -> bool:
 def model_of(options: Options, skill: Skill | None) -> ModelRef:
     """The model that speaks. Raises HarnessError for a string that names none, NoModelError when there is none."""
     return choose(options.model, options.wishes, skill)
+
+
+def playable(kit: Toolset, resolved: Resolved, ref: ModelRef, wishes: Wishes) -> Toolset:
+    """The same for a run that this model drives: below an agent, a worker without a model of its own is locked."""
+    workers = resolved.workers if ref.scheme == NAME else {}
+    return replace(kit, locked={name: why for name, worker in workers.items() if (why := _lack(worker, wishes))})
+
+
+def _lack(worker: Skill, wishes: Wishes) -> str:
+    try:
+        choose(wishes.said, wishes, worker)
+    except NoModelError:
+        return "a model for it: a person names one in HARNESS_MODEL or models.strong"
+    except HarnessError as error:
+        return f"a model for it: {error.message}"
+    return ""
 
 
 def opening(cwd: Path, skill: Skill | None, world: World, options: Options) -> Opening:
