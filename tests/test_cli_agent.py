@@ -331,7 +331,7 @@ def test_a_worker_of_an_agents_run_has_the_model_it_would_have_by_itself(tmp_pat
     add_skill(folder, "helper", "look")
     add_skill(folder, "boss", "look helper", "metadata:\n  requires: helper\n")
     own = {"helper": {"replies": [calls(["look"]), {"calls": [{"finish": "helped"}]}]}}
-    (folder / "script.yaml").write_text(yaml.safe_dump({"harness-script": 1, "replies": [], "skills": own}))
+    (folder / "script.yaml").write_text(yaml.safe_dump({"harness-script": 1, "replies": [calls(["look"])], "skills": own}))
     model = "scripted:script.yaml"
     begun = harness("run", "boss", "x", "--agent", cwd=folder, HARNESS_MODEL=model)
     run = begun.stdout.split("\n", 1)[0].removeprefix("run ")
