@@ -147,7 +147,7 @@ def _worker_request(run: Run, op: Operation, worker: Tool, args: list[str]) -> t
     request = replace(compose(worker, args, scene_of(run)), effect="read", effect_declared=True, paths=(), dests=())
     request = replace(request, trust=run.world.trust.of(worker.path))
     if lacks := run.toolset.locked.get(op.tool):
-        request = replace(request, needs=(lacks,))
+        request = replace(request, needs=(f"needs {lacks}",))
     return (request, ()) if _is_unfit(request) or lacks else _graphed(run, op, request)
 
 
