@@ -331,7 +331,8 @@ def test_a_worker_of_an_agents_run_has_the_model_it_would_have_by_itself(tmp_pat
     add_skill(folder, "helper", "look")
     add_skill(folder, "boss", "look helper", "metadata:\n  requires: helper\n")
     own = {"helper": {"replies": [calls(["look"]), {"calls": [{"finish": "helped"}]}]}}
-    (folder / "script.yaml").write_text(yaml.safe_dump({"harness-script": 1, "replies": [calls(["look"])], "skills": own}))
+    whole = {"harness-script": 1, "replies": [calls(["look"])], "skills": own}
+    (folder / "script.yaml").write_text(yaml.safe_dump(whole))
     model = "scripted:script.yaml"
     begun = harness("run", "boss", "x", "--agent", cwd=folder, HARNESS_MODEL=model)
     run = begun.stdout.split("\n", 1)[0].removeprefix("run ")
@@ -355,3 +356,37 @@ def test_a_worker_without_a_model_is_shown_as_locked_with_the_reason(tmp_path: P
 
 def runs_of(folder: Path) -> list[Path]:
     return list((folder / ".harness" / "runs").glob("2*"))
+
+
+def test_what_was_given_as_an_input_is_read_wherever_it_lies(project: Path, tmp_path: Path) -> None:
+    add_skill(project, "logged", "look", "metadata:\n  inputs: |\n    log <PATH> the log\n")
+    away = tmp_path / "away"
+    (away / "logs").mkdir(parents=True)
+    (away / "logs" / "x.log").write_text("one\ntwo\n")
+    (away / "logs" / ".env").write_text("KEY=1\n")
+    (away / "other").write_text("no\n")
+    for log, path in (("logs/x.log", "logs/x.log"), ("logs", "logs/x.log")):
+        done = harness("run", "logged", "x", "-i", f"log={away / log}", "--agent", cwd=project)
+        run = done.stdout.split("\n", 1)[0].removeprefix("run ")
+        code, out = said("read", run, str(away / path), "--lines", "2", cwd=project)
+        assert code == 0 and "\ntwo\n" in out, out
+        assert said("read", run, os.path.relpath(away / path, project), cwd=project)[0] == 0
+    for path in ("other", "logs/.env", "logs/../other"):
+        code, out = said("read", run, str(away / path), cwd=project)
+        assert code == 7 and out.startswith("DENIED"), (path, out)
+
+
+@pytest.mark.parametrize("where", ["logs", "../away"])
+def test_an_input_that_is_not_there_is_refused_before_the_run(project: Path, where: str) -> None:
+    add_skill(project, "logged", "look", "metadata:\n  inputs: |\n    log <FILE> the log\n    all* <DIR> folders\n")
+    folder = project / where
+    folder.mkdir(parents=True)
+    (folder / "batch.log").write_text("x\n")
+    for given, part in (
+        (f"log={where}/bacth.log", "there is no such file; near: batch.log"), (f"log={where}", "is no file"),
+        (f'all=["{where}/nowhere"]', "there is no such folder"), ("log=" + "n" * 300, "there is no such file"),
+        ("log=~/x", "(~ is not expanded here)"),
+    ):  # fmt: skip
+        done = harness("run", "logged", "x", "-i", given, "-m", "scripted:none.yaml", cwd=project)
+        assert done.returncode == 2 and part in done.stderr and "fix: " in done.stderr, done.stderr
+        assert "Traceback" not in done.stderr and not runs_of(project)

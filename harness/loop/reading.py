@@ -24,7 +24,7 @@ from harness.policy.request import Request, Typed
 from harness.prompt.compile import own_words
 
 MAX_BYTES = 8 * 1024 * 1024
-OUTSIDE = "`read` opens its files, skill:FILE, run:FILE and op:N; a tool may open others"
+OUTSIDE = "`read` opens its files, a given input, skill:FILE, run:FILE and op:N; a tool may open others"
 _OPERATION = re.compile(r"op:(\d{1,9})(/err)?")
 _TURN = re.compile(r"turn:(\d{1,9})")
 _LINES = re.compile(r"(\d+)-(\d+)|-(\d+)|(\d+)")
@@ -32,13 +32,17 @@ _LINES = re.compile(r"(\d+)-(\d+)|-(\d+)|(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a path leads: a root and the path below it, an operation's output, or the model's own words of a turn."""
+    """Where a path leads: a root and the path below it, an operation's output, or the model's own words of a turn.
+
+    `given`: the root is no folder of the run's, but what the person named as an input.
+    """
 
     root: Path | None
     path: str
     op: int = 0
     err: bool = False
     turn: int = 0
+    given: bool = False
 
 
 def target_of(run: Run, path: str) -> Target | str:
@@ -56,10 +60,27 @@ def target_of(run: Run, path: str) -> Target | str:
         if root is None:
             return "this run has no skill folder"
         return _below(root, rest, prefix)
+    if (given := _given(run, path)) is not None:
+        return given
     if Path(path).is_absolute():
         inside = _relative(run.project, path)
         return _below(run.project, inside, "") if inside else f"{path} lies outside the workspace: {OUTSIDE}"
     return _below(run.project, path, "")
+
+
+def _given(run: Run, path: str) -> Target | None:
+    """The file where it lies outside the workspace and is an input of the run, or below one."""
+    spelled = run.project / path
+    guard = run.world.guard
+    if guard is None or _relative(run.project, str(spelled)) is not None:
+        return None
+    real = Path(os.path.realpath(spelled))
+    for root in guard.readable:
+        if real == root:
+            return Target(root.parent, root.name, given=True)
+        if real.is_relative_to(root):
+            return Target(root, str(real.relative_to(root)), given=True)
+    return None
 
 
 def _relative(root: Path, path: str) -> str | None:
@@ -82,7 +103,7 @@ def request_of(run: Run, op: Operation) -> Request:
     lines = op.arguments.get("lines")
     problems = () if lines is None or _span(str(lines)) else (f"lines {lines!r}: give 1-200 or -50",)
     argv = (path,) if lines is None else (path, str(lines))
-    is_file = isinstance(where, Target) and where.root == run.project
+    is_file = isinstance(where, Target) and (where.given or where.root == run.project)
     return Request(
         "read", argv, effect="read", outside=where if isinstance(where, str) else None, problems=problems,
         skill=str(run.state.start.get("skill", "")), cwd=str(run.project), values={"path": (path,)},

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.errors import DeniedError
+from harness.errors import DeniedError, HarnessError, near_text
 from harness.loop.guard import Guard
 from harness.loop.run import World
 from harness.loop.toolset import Toolset
@@ -23,6 +23,8 @@ from harness.tools import Parameter, Tool, Value
 from harness.tools.arguments import canonical, parse
 
 PLACES = ("PATH", "FILE", "DIR")
+MOST_NAMES = 500
+"""Of a folder, among which a name is looked for that may have been meant."""
 
 
 def confine(
@@ -101,7 +103,40 @@ def named(project: Path, parameters: Iterable[Parameter], values: Mapping[str, V
         value = values.get(parameter.name)
         if parameter.notation in PLACES and value is not None and not isinstance(value, bool | int):
             found += [project / text for text in ((value,) if isinstance(value, str) else value)]
-    return [path.resolve() for path in found if path.exists()]
+    return [path.resolve() for path in found if os.path.exists(path)]
+
+
+def check_there(parameters: Iterable[Parameter], values: Mapping[str, Value], given: Iterable[str], here: Path) -> None:
+    """Raises HarnessError where an input that the person gave is to be a file or a folder and is none.
+
+    Of what the author wrote as a default nobody said that it is there; what tools are called with is their business.
+    """
+    for parameter in parameters:
+        value = values.get(parameter.name) if parameter.name in given else None
+        if parameter.notation in PLACES and isinstance(value, str | tuple):
+            for text in (value,) if isinstance(value, str) else value:
+                _check_place(parameter, text, here)
+
+
+def _check_place(parameter: Parameter, text: str, here: Path) -> None:
+    kind = {"FILE": "file", "DIR": "folder"}.get(parameter.notation or "", "file or folder")
+    path = here / text
+    is_there = os.path.exists(path)  # a name that no file can have is none, either
+    if is_there and (kind == "file or folder" or path.is_dir() == (kind == "folder")):
+        return
+    if is_there:
+        what = f"-i {parameter.name}={text} is no {kind}"
+    else:
+        what = f"-i {parameter.name}={text}: there is no such {kind}{near_text(path.name, _beside(path))}"
+    home = " (~ is not expanded here)" if text.startswith("~") else ""
+    raise HarnessError(what, f"give a {kind} that is there: -i {parameter.name}={parameter.notation}{home}")
+
+
+def _beside(path: Path) -> list[str]:
+    try:
+        return sorted(entry.name for entry in path.parent.iterdir())[:MOST_NAMES]
+    except OSError:
+        return []
 
 
 def _check_required(guard: Guard, kit: Toolset) -> None:

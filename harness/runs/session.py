@@ -46,7 +46,7 @@ from harness.runs.kit import (
     tool_kit,
     tool_pins,
 )  # fmt: skip
-from harness.runs.narrow import bounds_of, confine, rebased, rebased_words
+from harness.runs.narrow import bounds_of, check_there, confine, rebased, rebased_words
 from harness.runs.narrow import limits as in_force
 from harness.runs.opened import Session
 from harness.runs.owning import check_resumable, part_of
@@ -76,6 +76,7 @@ def start_skill(
     if problems:
         names = " ".join(f"{p.name}{'!' if p.required else ''}" for p in skill.inputs) or "none"
         raise HarnessError("; ".join(problems), f"inputs of {skill.name}: {names}; give them as -i NAME=VALUE")
+    check_there(skill.inputs, values, given, Path.cwd())
     values = rebased(skill.inputs, values, catalog.project)
     ref = model_of(options, skill)
     kit = playable(skill_kit(resolved), resolved, ref, options.wishes)
