@@ -70,10 +70,11 @@ def test_the_store_cannot_be_read_by_any_tool(project: Caged) -> None:
     assert [printed(ran, op) for op in (1, 2)] == ["", ""]
 
 
-@pytest.mark.parametrize("policy", ["", TOKEN % "env"], ids=["not-given", "no-value"])
-def test_a_required_secret_that_is_missing_starts_nothing(project: Caged, policy: str) -> None:
+@pytest.mark.parametrize(("policy", "name"), [("", "TOKEN!"), (TOKEN % "env", "TOKEN!"), (TOKEN % "env", "TOKEN")])
+def test_a_secret_that_must_be_there_and_is_missing_starts_nothing(project: Caged, policy: str, name: str) -> None:
+    """What the header requires, or what the person's policy says it gets."""
     project.policy(policy)
-    project.tool("use", CHECK, "@meta effect read\n@env TOKEN!  a token")
+    project.tool("use", CHECK, f"@meta effect read\n@env {name}  a token")
     ran = project.one("use")
     assert (ran.codes(), ran.spawned) == (["NEEDS_AUTH"], [])
     assert "use needs TOKEN" in ran.reasons()[0]

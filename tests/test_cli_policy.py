@@ -77,6 +77,23 @@ def test_every_rule_about_the_call_is_named_with_what_fails(project: Path) -> No
     assert f"budget: calls 0 of 9 used ({place}:11)" in text
 
 
+def test_a_secret_without_a_value_is_said_before_anything_starts(project: Path) -> None:
+    """Where the policy gives it the call is refused, and explain says the same; else the tool runs without it."""
+    add_tool(project, "sign", "touch sent", "# @meta effect read\n# @env SIGN_TOKEN  a token")
+    say(project, "version: 1\nsandbox: {require: none}\nsecrets: {SIGN_TOKEN: {tools: [sign], from: env}}\n")
+    why = "sign needs SIGN_TOKEN, which has no value; set SIGN_TOKEN where harness is started; or take sign out of"
+    done = explain(project, "sign")
+    assert done.returncode == 7 and done.stdout.startswith("deny NEEDS_AUTH: sign") and why in done.stdout
+    ran = harness("tools", "run", "sign", cwd=project)
+    assert ran.returncode == 77 and f"warning: {why}" in ran.stderr and not (project / "sent").exists(), ran
+    assert json.loads(harness("policy", "explain", "--json", "sign", cwd=project).stdout)["lacking"] == ["SIGN_TOKEN"]
+    say(project, "version: 1\nsandbox: {require: none}\n")
+    done = harness("policy", "explain", "sign", cwd=project)
+    assert done.returncode == 0 and "no value: SIGN_TOKEN, which the header declares: it is not set" in done.stdout
+    ran = harness("tools", "run", "sign", cwd=project)
+    assert ran.returncode == 0 and "sign runs without SIGN_TOKEN, which has no value" in ran.stderr
+
+
 def test_paths_amounts_and_json(project: Path) -> None:
     text = explain(project, "bare", "../x", "in.txt").stdout
     assert f"path: args ../x -> {project.parent}/x (read, outside)" in text

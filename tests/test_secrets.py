@@ -92,10 +92,16 @@ def test_a_required_secret_that_nobody_gave_is_a_question_and_no_problem_where_i
 
 def test_a_secret_without_a_value_is_missing(env: dict[str, str]) -> None:
     for source, words in (("env", "set PAY_TOKEN"), ("file", f"write its value to {store(env) / 'PAY_TOKEN'}")):
-        found = released(tool("PAY_TOKEN!"), giving("PAY_TOKEN", source), {**env, "PAY_TOKEN": ""})  # type: ignore[arg-type]
-        assert found.missing == ("PAY_TOKEN",)
-        assert words in found.problems[0]
-    assert released(tool("PAY_TOKEN"), giving("PAY_TOKEN"), env).problems == ()
+        for name in ("PAY_TOKEN!", "PAY_TOKEN"):
+            found = released(tool(name), giving("PAY_TOKEN", source), {**env, "PAY_TOKEN": ""})  # type: ignore[arg-type]
+            assert found.missing == ("PAY_TOKEN",)
+            assert words in found.problems[0] and ("take pay out" in found.problems[0]) == (name == "PAY_TOKEN")
+
+
+def test_a_secret_that_nobody_gives_and_the_tool_can_do_without_is_missing_and_no_problem(env: dict[str, str]) -> None:
+    for settings in (Settings(), giving("PAY_TOKEN", to="other")):
+        found = released(tool("PAY_TOKEN"), settings, env)
+        assert (found.missing, found.problems) == (("PAY_TOKEN",), ())
 
 
 def test_a_secret_in_a_file_is_read_without_its_line_end(env: dict[str, str]) -> None:

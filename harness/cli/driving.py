@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from harness.cli.guarding import confinement_notices, make_guard
+from harness.cli.guarding import confinement_notices, make_guard, secret_notices
 from harness.cli.options import Globals
 from harness.cli.outcome import check_out, finish, unfinished, write_out
 from harness.cli.output import flags
@@ -214,6 +214,7 @@ def session_notices(session: Session) -> list[str]:
         found.append("the goal came from an agent, a file or a pipe: it counts as input, not as your words")
     if session.run.world.guard is not None:
         found += confinement_notices(session.run.world.guard)
+        found += secret_notices(session.run.world.guard, session.run.toolset.tools.values())
     if session.run.world.seals is None:
         found.append("warning: the state directory cannot be written: changes to the journal will not be noticed")
     if session.model is not None and session.kind in ("skill", "prompt"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -21,6 +22,7 @@ from harness.sandbox.facts import Facts, facts
 from harness.sandbox.kernel import set_undumpable
 from harness.sandbox.probe import test_machine
 from harness.secrets import masker
+from harness.tools import Tool
 
 
 def make_guard(at: Place, sandbox: str | None) -> Guard:
@@ -92,3 +94,11 @@ def confinement_notices(guard: Guard) -> list[str]:
         whose = "of this machine" if os.geteuid() == 0 else "of yours"
         lines.append(f"open: everything; a tool can end every process {whose}, this one too")
     return lines
+
+
+def secret_notices(guard: Guard, tools: Iterable[Tool]) -> list[str]:
+    """Which secrets of these tools have no value: a call is refused for it, or its tool runs without."""
+    found = [(tool, guard.released(tool)) for tool in tools if tool.env]
+    lines = [f"warning: {problem}" for _, secret in found for problem in secret.problems]
+    return lines + [f"{tool.name} runs without {' '.join(secret.missing)}, which has no value"
+                    for tool, secret in found if secret.missing and not secret.problems]  # fmt: skip

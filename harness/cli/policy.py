@@ -125,6 +125,7 @@ def _seen(request: Any) -> Iterator[tuple[str, list[str]]]:
     for label in ("hosts", "env", "secrets"):
         if values := getattr(request, label):
             yield label, [" ".join(values)]
+    yield "no value", [f"{name}, which the header declares: it is not set" for name in request.lacking]
 
 
 def _budget(found: Any) -> Iterator[str]:
@@ -158,6 +159,7 @@ def as_object(found: Any) -> dict[str, Any]:
         "paths": [asdict(path) for path in request.paths], "destinations": [asdict(dest) for dest in request.dests],
         "amounts": {currency: f"{amount:f}" for currency, amount in request.amounts.items()},
         "hosts": list(request.hosts), "env": list(request.env), "secrets": list(request.secrets),
+        "lacking": list(request.lacking),
         "grounding": seen.get("grounding", []), "budget": list(_budget(found)),
         "rules": [{"place": rule.place, "verdict": rule.verdict, "why": rule.why, "fails": list(wrong)}
                   for rule, wrong in found.rules],

@@ -132,7 +132,7 @@ class Guard:
         choice = self._level(tool, request.effect, secret)
         env = tuple(sorted(self.passed(tool).variables))
         request = replace(request, env=env, secrets=tuple(sorted(secret.values)), auth=secret.problems)
-        request = replace(request, ungranted=secret.ungranted)
+        request = replace(request, ungranted=secret.ungranted, lacking=secret.missing)
         try:
             request = replace(request, hosts=self.reaches(tool, request.values).hosts())
         except HarnessError as error:

@@ -18,7 +18,8 @@ from harness.tools.outcome import CLASSES
 
 OWN = {"TIMEOUT": 124, "MISCONFIGURED": 78}
 """Exit codes of classes that we find out ourselves, whatever the process ended with."""
-REFUSED = {"INVALID_INPUT": ("failed", 2), "MISCONFIGURED": ("failed", 78), "OVER_BUDGET": ("budget", 6)}
+REFUSED = {"INVALID_INPUT": ("failed", 2), "MISCONFIGURED": ("failed", 78), "NEEDS_AUTH": ("failed", 77)}
+REFUSED |= {"OVER_BUDGET": ("budget", 6)}
 
 
 def drive(run: Run, name: str, args: list[str]) -> Stop:

@@ -21,7 +21,7 @@ from harness.tools.expression import Ref
 from harness.tools.outcome import CLASSES, structured
 from harness.tools.stages import Pipeline, Stage
 
-CODES = {"INVALID_INPUT": 2, "MISCONFIGURED": 78, "TIMEOUT": 124, "CONFLICT": 73}
+CODES = {"INVALID_INPUT": 2, "MISCONFIGURED": 78, "NEEDS_AUTH": 77, "TIMEOUT": 124, "CONFLICT": 73}
 
 
 def drive(run: Run, pipeline: Pipeline) -> Stop:

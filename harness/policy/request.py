@@ -70,8 +70,8 @@ class Request:
     when the header names no effect, `effect_from` says how it came about; `refused_before` is a person's earlier no to
     the same call; `outside` why a path may not be read. `level` is the confinement it would get, `caged` why it gets
     too little; `unconfined` that the person's policy lets the tool run without any. `auth` says which of its secrets it
-    lacks, `ungranted` which of them the person's policy does not give to the tool. `halted` is (class, rule, reason)
-    when calls of the tool may not start now, whatever their arguments.
+    lacks, `lacking` which have no value, `ungranted` which the person's policy does not give to the tool. `halted` is
+    (class, rule, reason) when calls of the tool may not start now, whatever their arguments.
 
     `typed` are the arguments by the name that the header writes, `--opt` or `arg`; one without a value is not there.
     `sources` says for each text of an argument where it is from (`user`, `input`, `file`, `skill`, `tool:NAME`);
@@ -124,6 +124,7 @@ class Request:
     env: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
     ungranted: tuple[str, ...] = ()
+    lacking: tuple[str, ...] = ()
     tainted: bool = False
     attended: bool = True
     trust: Literal["trusted", "once", "untrusted"] = "trusted"

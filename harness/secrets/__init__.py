@@ -57,7 +57,8 @@ class Released:
     """What a tool's `@env` names come to: `values` it gets, `missing` without a value.
 
     `ungranted` have a value that the person's policy does not give to the tool: a person is asked before it gets them.
-    `problems` are the reasons why a call cannot be made, one for each required name: the call ends `NEEDS_AUTH`.
+    `problems` are the reasons why a call cannot be made, one for each name that it must have, because its header or
+    the person's policy says so: the call ends `NEEDS_AUTH`.
     """
 
     values: Mapping[str, Secret] = field(default_factory=dict)
@@ -102,7 +103,8 @@ def released(
         listed = rule is not None and tool.name in rule.tools
         if value is None:
             missing.append(name)
-            problems += [_why_not(tool, variable, rule, env, closed)] if variable.required else []
+            is_needed = variable.required or (listed and not closed)
+            problems += [_why_not(tool, variable, rule, env, closed)] if is_needed else []
         elif listed or yes:
             values[name] = Secret(value)
         if value is not None and not listed:
@@ -134,7 +136,7 @@ def _stored(env: Mapping[str, str]) -> list[str]:
 
 
 def _why_not(tool: Tool, variable: EnvVar, rule: SecretRule | None, env: Mapping[str, str], closed: bool) -> str:
-    """Why a required secret is not there, and what to do about it."""
+    """Why a secret that must be there is not, and what to do about it."""
     name, place = variable.name, store(env) / variable.name
     if closed:
         return f"{tool.name} needs {name}, which is a model provider's and goes to no tool"
@@ -142,8 +144,9 @@ def _why_not(tool: Tool, variable: EnvVar, rule: SecretRule | None, env: Mapping
         tools = ", ".join((*rule.tools, tool.name)) if rule else tool.name
         line = f"{name}: {{tools: [{tools}], from: {rule.source if rule else 'env'}}}"
         return f"{tool.name} needs {name}, which is not given to it; put `{line}` under secrets in {user_file(env)}"
-    fix = f"set {name}" if rule.source == "env" else f"write its value to {place}, mode 0600"
-    return f"{tool.name} needs {name}, which has no value; {fix}"
+    fix = f"set {name} where harness is started" if rule.source == "env" else f"write its value to {place}, mode 0600"
+    more = "" if variable.required else f"; or take {tool.name} out of its tools in {user_file(env)}"
+    return f"{tool.name} needs {name}, which has no value; {fix}{more}"
 
 
 def _value(name: str, rule: SecretRule | None, env: Mapping[str, str], workspace: Path | None) -> str | None:
