@@ -45,6 +45,7 @@ TABLE: dict[str, Row] = {
     "runs wake": Row("wake:wake", LOOK, "Resume each waiting run whose time has come."),
     "runs prune": Row("runs_delete:prune", LOOK, "Delete runs that have ended."),
     "runs redact": Row("runs_delete:redact", LOOK, "Take a text or a value out of a run for good."),
+    "eval": Row("evaluate:evaluate", LOOK, "Try a skill on its cases and grade the trials."),
     "show": Row("show:show", LOOK, "Show a run: its steps, answer, cost and what waits."),
     "skills": Row("", LOOK, "Skills: what can be run."),
     "skills list": Row("skills:list_skills", LOOK, "List the skills that are found here."),

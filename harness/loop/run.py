@@ -101,8 +101,9 @@ class World:
     process, `heard` the lines that a program which is the model writes on stderr. `allow_fs` are types of FUSE file
     systems that the person lets runs live on; `early` lets what waits for a time go on before it; `ruled` says that a
     person's flags came with this opening, which may answer calls that wait. `context` is how many tokens a request may
-    grow to. `trust` says which files a person lets act; only a trusted project's own words reach a model.
-    `page_verdict` says whether what a page claims still holds: fresh or stale, nothing for what is no page.
+    grow to. `trust` says which files a person lets act; only a trusted project's own words reach a model. `here` is the
+    folder that the person's words are meant from. `page_verdict` says whether what a page claims still holds: fresh or
+    stale, nothing for what is no page.
     """
 
     io: IO
@@ -131,6 +132,7 @@ class World:
     context: int = 120_000
     trust: Trust = field(default_factory=Trust)
     page_verdict: Callable[[Path], str] = field(default=lambda path: "")
+    here: Path = field(default_factory=Path.cwd)
 
 
 class Run:

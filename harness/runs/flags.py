@@ -22,6 +22,7 @@ class Options:
     says whose the goal or message is: `user` for typed words, `input` for a text from a file or a pipe, as the inputs
     that `foreign` names are. `now` resumes before a run's time, `moved` one whose folder came from another host. `sets`
     are STAGE.PARAM=VALUE, `context` files that the model is pointed to. `by` is user, or agent for its commands.
+    `is_open` lets every tool of the skill be called at once: an evaluation measures what its order is worth.
     """
 
     model: tuple[str, str] | None = None
@@ -36,17 +37,21 @@ class Options:
     sets: tuple[str, ...] = ()
     context: tuple[str, ...] = ()
     by: str = "user"
+    is_open: bool = False
     wishes: Wishes = field(default_factory=Wishes)
 
     def kept(self) -> dict[str, list[str]]:
         """What of it holds for the whole run, however often it is opened again."""
-        said = {"allow": list(self.allow), "deny": list(self.deny)}
+        said = {"allow": list(self.allow), "deny": list(self.deny), "open": ["tools"] if self.is_open else []}
         return {name: words for name, words in said.items() if words}
 
     def with_kept(self, flags: Mapping[str, Any]) -> Options:
         """The same with what was said of the run before, by kind."""
         allow, deny = ((*flags.get(name, ()), *mine) for name, mine in (("allow", self.allow), ("deny", self.deny)))
-        return replace(self, allow=tuple(dict.fromkeys(allow)), deny=tuple(dict.fromkeys(deny)))
+        is_open = self.is_open or "open" in flags
+        return replace(
+            self, allow=tuple(dict.fromkeys(allow)), deny=tuple(dict.fromkeys(deny)), is_open=is_open
+        )
 
     def command(self, run: str, flag: str) -> str:
         """The same resume once more, with a further flag: one that was left out would ask for something else."""

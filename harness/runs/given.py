@@ -44,15 +44,11 @@ def _first_lines(raw: bytes, size: int) -> bytes:
 
 def pointed_to(world: World, project: Path, names: Sequence[str]) -> list[dict[str, Any]]:
     """The files of `--context`, as `run.start` keeps them: [{"path", "bytes", "verdict"?}]. Raises HarnessError."""
-    found = {path: _file(world, project, name, path) for name in names for path in (_path(project, name),)}
+    paths = [(name, os.path.relpath(world.here / name, project)) for name in names]
+    found = {path: _file(world, project, name, path) for name, path in paths}
     if len(found) > MOST_FILES:
         raise HarnessError(f"--context names {len(found)} files; a run takes {MOST_FILES}", "name fewer")
     return list(found.values())
-
-
-def _path(project: Path, name: str) -> str:
-    """Where a name leads from here, below the project."""
-    return os.path.relpath(Path.cwd() / name, project)
 
 
 def _file(world: World, project: Path, name: str, path: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError
+from harness.graph import Graph
 from harness.loop.toolset import Toolset
 from harness.skills import Resolved, Skill
 from harness.skills.discovery import Catalog, package_folder
@@ -20,12 +21,12 @@ from harness.tools.stages import Pipeline, Stage, read_pipeline
 from harness.tools.wiring import check_pipeline
 
 
-def skill_kit(resolved: Resolved) -> Toolset:
-    """A skill's closed list, its graph, and what must hold at the end."""
+def skill_kit(resolved: Resolved, is_open: bool = False) -> Toolset:
+    """A skill's closed list, its graph (none where all is open at once), and what must hold at the end."""
     skill = resolved.skill
     return Toolset(
         tools=resolved.tools, workers={name: as_tool(worker, name) for name, worker in resolved.workers.items()},
-        listed=skill.allowed, graph=skill.graph,
+        listed=skill.allowed, graph=Graph() if is_open else skill.graph,
         requires=skill.requires, verify=skill.verify, stand_in=skill.pipeline, folder=skill.folder,
     )  # fmt: skip
 

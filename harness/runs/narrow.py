@@ -69,9 +69,10 @@ def bounds_of(world: World) -> tuple[Bound, ...]:
     return world.guard.settings.budget if world.guard is not None else ()
 
 
-def rebased(parameters: Iterable[Parameter], values: Mapping[str, Value], project: Path) -> dict[str, Value]:
+def rebased(
+    parameters: Iterable[Parameter], values: Mapping[str, Value], project: Path, here: Path
+) -> dict[str, Value]:
     """The person's values with relative paths as they were meant: from where the person is, not from the workspace."""
-    here = Path.cwd()
     found = dict(values)
     if here == project:
         return found
@@ -88,12 +89,12 @@ def _from(project: Path, here: Path, text: str) -> str:
     return text if Path(text).is_absolute() else os.path.relpath(here / text, project)
 
 
-def rebased_words(tool: Tool, words: Sequence[str], project: Path) -> list[str]:
+def rebased_words(tool: Tool, words: Sequence[str], project: Path, here: Path) -> list[str]:
     """The same for the argv of a tool that declares its arguments."""
     values, problems = parse(tool, words)
-    if problems or not tool.declared or Path.cwd() == project:
+    if problems or not tool.declared or here == project:
         return list(words)
-    return list(canonical(tool, rebased(tool.parameters, values, project)))
+    return list(canonical(tool, rebased(tool.parameters, values, project, here)))
 
 
 def named(project: Path, parameters: Iterable[Parameter], values: Mapping[str, Value]) -> list[Path]:

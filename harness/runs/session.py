@@ -76,15 +76,15 @@ def start_skill(
     if problems:
         names = " ".join(f"{p.name}{'!' if p.required else ''}" for p in skill.inputs) or "none"
         raise HarnessError("; ".join(problems), f"inputs of {skill.name}: {names}; give them as -i NAME=VALUE")
-    check_there(skill.inputs, values, given, Path.cwd())
-    values = rebased(skill.inputs, values, catalog.project)
+    check_there(skill.inputs, values, given, world.here)
+    values = rebased(skill.inputs, values, catalog.project, world.here)
     ref = model_of(options, skill)
-    kit = playable(skill_kit(resolved), resolved, ref, options.wishes)
+    kit = playable(skill_kit(resolved, options.is_open), resolved, ref, options.wishes)
     rules = rules_of(kit, options)
     confine(world, catalog.project, skill.inputs, values, kit, skill)
     budget = in_force(world, skill.budget, parse_budget(options.budget))
     refuse_unpriced(ref, budget.get("usd"))
-    model = open_for(catalog, ref, skill, goal, values, opening(Path.cwd(), skill, world, options))
+    model = open_for(catalog, ref, skill, goal, values, opening(world.here, skill, world, options))
     order = Order(
         skill.name, goal, values, budget, rules, ref, source=options.source, foreign=options.foreign,
         flags=options.kept(),
@@ -92,7 +92,7 @@ def start_skill(
         project=guide(world, catalog.project, skill), context=pointed_to(world, catalog.project, options.context),
     )  # fmt: skip
     run = begin(world, catalog.project, kit, order)
-    return _skill_session(run, catalog, resolved, model, options, Path.cwd())
+    return _skill_session(run, catalog, resolved, model, options, world.here)
 
 
 def _skill_session(
@@ -120,7 +120,7 @@ def start_pipeline(world: World, catalog: Catalog, path: Path, words: Sequence[s
         raise HarnessError(refusal(tool, problems), f"harness pipeline {path} --help")
     if words and not tool.declared:
         raise HarnessError(f"{path} takes no arguments", "declare them in its header: # @option --name <NAME>")
-    values = rebased(tool.parameters, values, catalog.project)
+    values = rebased(tool.parameters, values, catalog.project, world.here)
     confine(world, catalog.project, tool.parameters, values, kit)
     budget = in_force(world, {}, parse_budget(options.budget))
     digests = {"skill": file_pin(tool.path), "tools": tool_pins(kit.tools)}
@@ -151,7 +151,7 @@ def _no_model(ref: ModelRef, skill: Skill | None) -> Model:
 def start_tool(world: World, catalog: Catalog, tool: Tool, words: Sequence[str], options: Options) -> Session:
     """Begin a run of one call. Raises HarnessError (exit 2) for arguments that no journal can hold."""
     kit = tool_kit(catalog, tool)
-    words = rebased_words(tool, words, catalog.project)
+    words = rebased_words(tool, words, catalog.project, world.here)
     confine(world, catalog.project, tool.parameters, parse(tool, words)[0], kit)
     budget = in_force(world, {}, parse_budget(options.budget))
     digests = {"skill": "", "tools": tool_pins(kit.tools)}
@@ -224,7 +224,7 @@ def _resume_skill(
 ) -> Session:
     skill = find(catalog, str(path.parent))
     resolved = usable(catalog, skill)
-    kit = skill_kit(resolved)
+    kit = skill_kit(resolved, options.is_open)
     bound = pinned(follow(folder))
     changes = changed_pins(bound, pins(tool_pins(kit.tools), resolved))
     said = options.model or (bound["model"], FLAG if bound["model"] == NAME else start["model"]["source"])
@@ -236,7 +236,7 @@ def _resume_skill(
     kit = playable(kit, resolved, ref, options.wishes)
     refuse_unpriced(ref, {**current_state(folder).budget, **parse_budget(options.budget)}.get("usd"))
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in (start.get("inputs") or {}).items()}
-    cwd = Path.cwd() if options.model else Path(start["cwd"])
+    cwd = world.here if options.model else Path(start["cwd"])
     wanted = sets.for_skill(kit, partial(within, catalog, skill_places(catalog, skill), kit.folder), options.sets)
     confine(world, catalog.project, skill.inputs, values, kit, skill)
     in_force(world, {}, parse_budget(options.budget))  # one above a file's is refused before anything is written

@@ -84,7 +84,7 @@ def amended(within: Within, target: str, values: Sequence[str]) -> Any:
 def _placed(within: Within, parameter: Parameter, value: str | list[str]) -> str | list[str]:
     """The value with a path as the person meant it, from where they are."""
     given: Value = tuple(value) if isinstance(value, list) else value
-    found = rebased([parameter], {parameter.name: given}, within.project)[parameter.name]
+    found = rebased([parameter], {parameter.name: given}, within.project, Path.cwd())[parameter.name]
     return list(found) if isinstance(found, tuple) else str(found)
 
 

@@ -6,34 +6,19 @@ A file is read strictly: what is unknown, given twice or of the wrong form is re
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from harness.config.keys import KEYS
+from harness.config.values import folders
 from harness.errors import HarnessError, near_text, nearest
-from harness.tools.notation import parse_duration
 from harness.tools.regular import read_regular
 
 MAX_BYTES = 256 * 1024
-_FUSE = re.compile(r"fuse(blk)?(\.[\w.-]+)?|virtiofs")
-ONLY_FOR = {"OPENAI_API_KEY": "https://api.openai.com/", "ANTHROPIC_API_KEY": "https://api.anthropic.com/"}
 Layer = Literal["flag", "env", "project", "user", "default"]
 Folder = Path | None
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """One setting. `read` takes its value (text, or a list of texts) and raises ValueError with the form wanted.
-
-    `project` says what a project's file may do with it: `set`, `lower` (a number), `inside` (folders) or `no`.
-    """
-
-    read: Callable[[Any], Any]
-    default: Any
-    project: Literal["set", "lower", "inside", "no"]
-    variable: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,117 +29,6 @@ class Setting:
     layer: Layer
     origin: str
 
-
-def text(value: Any) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError("a text")
-    return value.strip()
-
-
-def one_of(*words: str) -> Callable[[Any], str]:
-    def read(value: Any) -> str:
-        if value not in words:
-            raise ValueError(f"one of {', '.join(words)}{near_text(str(value), words)}")
-        return str(value)
-
-    return read
-
-
-def whole(low: int, high: int) -> Callable[[Any], int]:
-    def read(value: Any) -> int:
-        if not isinstance(value, str) or not re.fullmatch(r"[0-9]{1,9}", value) or not low <= int(value) <= high:
-            raise ValueError(f"a whole number from {low} to {high}")
-        return int(value)
-
-    return read
-
-
-def time_limit(value: Any) -> float:
-    """`90`, `90s`, `15m` or `2h` as seconds."""
-    limit = parse_duration(value) if isinstance(value, str) else None
-    if limit is None or not 1 <= limit <= 86400:
-        raise ValueError("a duration from 1s to 24h")
-    return limit
-
-
-def folders(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(item, str) and item.strip() for item in value):
-        raise ValueError("a list of folders")
-    return tuple(value)
-
-
-def fuse_types(value: Any) -> tuple[str, ...]:
-    """Types of file systems as /proc/self/mountinfo names them; those of the network are no matter of choice."""
-    if not isinstance(value, list) or not all(isinstance(item, str) and _FUSE.fullmatch(item) for item in value):
-        raise ValueError("a list of FUSE file systems, such as fuse.sshfs")
-    return tuple(value)
-
-
-def amount(value: Any) -> str:
-    """USD, 0 or more, as it is written."""
-    if not isinstance(value, str) or not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", value):
-        raise ValueError("an amount of USD, such as 10")
-    return value
-
-
-def stand_ins(value: Any) -> dict[str, tuple[tuple[str, bool], ...]]:
-    """`{strong: [MODEL, {model: MODEL, dearer: yes}]}` as role → (model string, whether it may be dearer)."""
-    if not isinstance(value, dict) or not set(value) <= {"strong", "cheap"}:
-        raise ValueError("strong: or cheap: with a list of models")
-    return {role: tuple(_stand_in(item) for item in _listed(chain)) for role, chain in value.items()}
-
-
-def _listed(chain: Any) -> list[Any]:
-    if not isinstance(chain, list):
-        raise ValueError("a list of models for each role")
-    return chain
-
-
-def _stand_in(item: Any) -> tuple[str, bool]:
-    given = {"model": item} if isinstance(item, str) else item
-    if not isinstance(given, dict) or not set(given) <= {"model", "dearer"} or not isinstance(given.get("model"), str):
-        raise ValueError("a model, or {model: MODEL, dearer: yes}")
-    if given.get("dearer", "no") not in ("yes", "no"):
-        raise ValueError("dearer: yes or no")
-    return given["model"], given.get("dearer") == "yes"
-
-
-def endpoint_keys(value: Any) -> dict[str, str]:
-    """`{URL: {key: NAME}}` as base URL without a slash at its end → the name under which its key is kept."""
-    if not isinstance(value, dict):
-        raise ValueError("`URL: {key: NAME}` lines")
-    return {url.rstrip("/"): _key_name(url, given) for url, given in value.items()}
-
-
-def _key_name(url: str, given: Any) -> str:
-    name = given.get("key") if isinstance(given, dict) and set(given) == {"key"} else None
-    if not re.match(r"https?://[^/\s]", url) or not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_]\w*", name):
-        raise ValueError("`URL: {key: NAME}` lines, NAME being that of a variable or of a file of secrets")
-    if not url.startswith(ONLY_FOR.get(name, "")):
-        raise ValueError(f"another name than {name}, which goes to {ONLY_FOR[name]} only")
-    return name
-
-
-KEYS: dict[str, Key] = {
-    "models.strong": Key(text, None, "set", "HARNESS_MODEL"),
-    "models.cheap": Key(text, None, "set"),
-    "models.context": Key(whole(2_000, 10_000_000), 120_000, "no"),
-    "models.ceiling": Key(amount, "10", "no"),
-    "models.fallback": Key(stand_ins, {}, "no"),
-    "models.cache": Key(one_of("5m", "1h"), "5m", "no"),
-    "models.effort": Key(one_of("low", "medium", "high", "xhigh", "max"), None, "no"),
-    "endpoints": Key(endpoint_keys, {}, "no"),
-    "output": Key(one_of("text", "json"), "text", "set", "HARNESS_OUTPUT"),
-    "view": Key(one_of("auto", "plain"), "auto", "no"),
-    "glyphs": Key(one_of("auto", "unicode", "ascii"), "auto", "no", "HARNESS_GLYPHS"),
-    "color": Key(one_of("auto", "never"), "auto", "no"),
-    "parallel": Key(whole(1, 1000), 16, "lower", "HARNESS_PARALLEL"),
-    "tool_timeout": Key(time_limit, 60.0, "set"),
-    "runs.dir": Key(text, ".harness/runs", "no"),
-    "runs.allow_fs": Key(fuse_types, (), "no"),
-    "skills.paths": Key(folders, (), "inside"),
-    "tools.path": Key(folders, (), "no"),
-}
 
 SWITCHES = {"HARNESS_PLAIN": ("view", "plain"), "NO_COLOR": ("color", "never")}
 """Variables that set one fixed value by being there at all."""

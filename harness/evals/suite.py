@@ -1,0 +1,100 @@
+"""The cases of a skill or a folder, with the digests that say whether two evaluations had the same ones."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from harness.errors import HarnessError, near_text
+from harness.evals.case import Case, read_case
+from harness.tools.regular import read_regular
+
+CASES, FIXTURES, SCRIPTS, LABELS, FROZEN = "cases", "fixtures", "scripts", "labels", "frozen"
+MAX_FILE = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """Cases in the order of their names, below `folder`; `frozen` is the digest that a person fixed, or empty."""
+
+    folder: Path
+    cases: tuple[Case, ...]
+    frozen: str = ""
+
+    def fixture(self, case: Case) -> Path | None:
+        return self.folder / FIXTURES / case.fixture if case.fixture else None
+
+    def script(self, case: Case) -> Path | None:
+        return self.folder / SCRIPTS / case.script if case.script else None
+
+
+def read_suite(folder: Path) -> Suite:
+    """All cases of a suite's folder. Raises HarnessError (exit 2) for none, a bad one, or a frozen one that changed."""
+    paths = sorted((folder / CASES).glob("*.yaml")) if (folder / CASES).is_dir() else []
+    if not paths:
+        fix = "write one: goal, inputs and what is expected; harness help evals"
+        raise HarnessError("there are no cases", fix, str(folder / CASES))
+    suite = Suite(folder, tuple(map(read_case, paths)), _frozen(folder))
+    for case in suite.cases:
+        for path, what in ((suite.fixture(case), "fixture"), (suite.script(case), "script")):
+            if path is not None and not path.exists():
+                raise HarnessError(f"case {case.name} names a {what} that is not there", "make it", str(path))
+    return suite
+
+
+def _frozen(folder: Path) -> str:
+    path = folder / FROZEN
+    if not path.exists():
+        return ""
+    said, now = path.read_text(encoding="utf-8").strip(), digest_of(folder)
+    if said != now:
+        fix = "put it back, or freeze it as it is: --freeze"
+        raise HarnessError(f"the suite is frozen at {said[:12]} and is {now[:12]} now", fix, str(path))
+    return said
+
+
+def chosen(suite: Suite, glob: str | None, suites: Sequence[str], split: str | None) -> tuple[Case, ...]:
+    """The cases that a person means. Raises HarnessError where there are none."""
+    found = [case for case in suite.cases if glob is None or fnmatchcase(case.name, glob)]
+    found = [case for case in found if not suites or case.suite in suites]
+    found = [case for case in found if split is None or case.split == split]
+    if not found:
+        names = [case.name for case in suite.cases]
+        near = near_text(glob, names) if glob else ""
+        raise HarnessError(f"no case fits{near}", f"there are: {' '.join(names)}", str(suite.folder / CASES))
+    return tuple(found)
+
+
+def digest_of(folder: Path) -> str:
+    """SHA-256 over the names and bytes of all that a suite's result follows from."""
+    parts = (folder / name for name in (CASES, FIXTURES, SCRIPTS, LABELS))
+    return _digest(folder, (path for part in parts for path in _files(part)))
+
+
+def case_digest(suite: Suite, case: Case) -> str:
+    """The same of one case: two evaluations that agree in it had the same case."""
+    given = (suite.fixture(case), suite.script(case))
+    return _digest(suite.folder, [case.file, *(path for one in given if one is not None for path in _files(one))])
+
+
+def _files(path: Path) -> Iterator[Path]:
+    """All files below a folder, links as themselves; of a file, itself."""
+    if not path.is_dir() or path.is_symlink():
+        yield from [path] if path.exists() or path.is_symlink() else []
+        return
+    for at, folders, names in os.walk(path):
+        folders.sort()
+        yield from (Path(at) / name for name in sorted([*names, *(f for f in folders if (Path(at) / f).is_symlink())]))
+
+
+def _digest(folder: Path, paths: Iterable[Path]) -> str:
+    whole = hashlib.sha256()
+    for path in sorted(set(paths)):
+        held = os.fsencode(path.readlink()) if path.is_symlink() else read_regular(path, MAX_FILE)
+        name = os.fsencode(os.path.relpath(path, folder))
+        whole.update(b"%d %d\n" % (len(name), len(held)) + name + held)
+    return whole.hexdigest()

@@ -1,0 +1,195 @@
+"""One trial of a case: a workspace made from its fixture, an ordinary run in it, and what the graders make of that."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from harness.errors import HarnessError
+from harness.evals.case import Case
+from harness.evals.figures import Figures, figures_of
+from harness.evals.grade import Check, checks_of
+from harness.evals.material import single_question
+from harness.evals.suite import Suite
+from harness.events.scan import blob_text
+from harness.loop.run import Stop, World
+from harness.policy.effects import effect_of
+from harness.runs.asking import start_question
+from harness.runs.flags import Options
+from harness.runs.kit import skill_places
+from harness.runs.opened import Session
+from harness.runs.peek import read_state
+from harness.runs.session import start_skill, start_tool
+from harness.skills import Skill
+from harness.skills.discovery import Catalog
+from harness.skills.stages import find_tool
+from harness.tools import Tool
+
+Arm = Literal["skill", "open", "single-call"]
+ARMS: tuple[Arm, ...] = ("skill", "open", "single-call")
+BESIDE = ".trial"
+"""The folder of the workspace where graders find the answer and the figures."""
+ACCEPTS, REJECTS = 0, 1
+VOID = ("waiting", "interrupted", "error")
+"""Stops that say nothing about the skill: the model was not there, somebody stopped it, or the harness could not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One graded trial. `run` is its folder's name; `void` says why it counts for nothing, where it does."""
+
+    arm: Arm
+    case: str
+    number: int
+    run: str
+    figures: Figures
+    checks: tuple[Check, ...]
+    void: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return not self.void and all(check.ok for check in self.checks)
+
+
+@dataclass(frozen=True, slots=True)
+class Lab:
+    """Where trials are made. `folder` is the evaluation's; `skill_of` gives what a case tries.
+
+    `world` makes what a run in a workspace acts through, of the workspace and the folder of the runs.
+    """
+
+    folder: Path
+    suite: Suite
+    catalog: Catalog
+    skill_of: Callable[[Case], Skill]
+    options: Options
+    world: Callable[[Path, Path], World]
+
+    @property
+    def runs(self) -> Path:
+        return self.folder / "runs"
+
+    def workspace(self, case: Case, arm: Arm, number: int) -> Path:
+        return self.folder / "work" / f"{case.name}-{arm}-{number}"
+
+
+def make_trial(lab: Lab, case: Case, arm: Arm, number: int, usd: str | None = None) -> Trial:
+    """Make and grade one trial. Raises HarnessError where it cannot be made as it is written."""
+    workspace = prepared(lab, case, arm, number)
+    here = replace(lab.catalog, project=workspace, _bins={})
+    world = lab.world(workspace, lab.runs)
+    session = _begun(lab, here, case, arm, world, usd)
+    stop = _driven(session)
+    folder = session.run.folder
+    if stop.code == 4:
+        raise HarnessError(_why(folder), f"look at it: harness show {folder}", code=4)
+    figures = figures_of(folder)
+    if stop.name in VOID:
+        return Trial(arm, case.name, number, folder.name, figures, (), void=f"{stop.name}: {_why(folder)}")
+    return Trial(arm, case.name, number, folder.name, figures, _graded(lab, here, case, arm, folder, figures))
+
+
+def prepared(lab: Lab, case: Case, arm: Arm, number: int) -> Path:
+    """A fresh workspace: the fixture's files, and what the case's setup makes of them. Raises HarnessError."""
+    workspace, fixture = lab.workspace(case, arm, number), lab.suite.fixture(case)
+    workspace.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if fixture is not None:
+        shutil.copytree(fixture, workspace, symlinks=True)
+    workspace.mkdir(exist_ok=True)
+    (workspace / ".harness").mkdir(exist_ok=True)  # a project of its own
+    if case.setup:
+        here = replace(lab.catalog, project=workspace, _bins={})
+        code, printed = _run_tool(lab, here, case, case.setup, f"the setup of case {case.name}")
+        if code != ACCEPTS:
+            raise HarnessError(f"the setup of case {case.name} failed: {printed}", "mend it", str(case.file))
+    return workspace
+
+
+def _begun(lab: Lab, here: Catalog, case: Case, arm: Arm, world: World, usd: str | None) -> Session:
+    options = _options(lab, case, arm, usd)
+    if arm == "single-call":
+        return start_question(world, single_question(lab.skill_of(case), case, here.project), here.project, options)
+    return start_skill(world, here, lab.skill_of(case).name, case.goal, case.inputs, options)
+
+
+def _options(lab: Lab, case: Case, arm: Arm, usd: str | None) -> Options:
+    given = lab.options
+    model, script = given.model, lab.suite.script(case)
+    if model is not None and model[0] == "scripted:":
+        if script is None:
+            raise HarnessError(f"case {case.name} has no script", "add script: FILE of evals/scripts/", str(case.file))
+        model = (f"scripted:{script.resolve()}", model[1])
+    limits = " ".join(filter(None, (given.budget, f"usd={usd}" if usd is not None else "")))
+    allow, deny = (*given.allow, *case.allow), (*given.deny, *case.deny)
+    return replace(given, model=model, budget=limits, allow=allow, deny=deny, is_open=arm == "open")
+
+
+def _driven(session: Session) -> Stop:
+    try:
+        return session.go()
+    finally:
+        session.close()
+
+
+def _why(folder: Path) -> str:
+    """Why a run stopped, in its own words."""
+    state = read_state(folder)
+    last = (state.end or state.park or {}) if state is not None else {}
+    return str(last.get("error") or last.get("hint") or last.get("stop") or "it never began")
+
+
+def answer_of(folder: Path) -> str:
+    """The last answer that a run proposed, accepted or not."""
+    state = read_state(folder)
+    return blob_text(folder, (state.end or {}).get("answer", "")) if state is not None else ""
+
+
+def _graded(
+    lab: Lab, here: Catalog, case: Case, arm: Arm, folder: Path, figures: Figures
+) -> tuple[Check, ...]:
+    answer = answer_of(folder)
+    expect = case.expect if arm != "single-call" else replace(case.expect, ran=(), never=(), order=())
+    found = checks_of(replace(case, expect=expect), figures, answer, here.project)
+    _lay_out(here.project / BESIDE, answer, figures)
+    found += [_asked(lab, here, case, words) for words in case.graders]
+    return tuple(found)
+
+
+def _lay_out(beside: Path, answer: str, figures: Figures) -> None:
+    """What graders look at, as files: the answer, and how the run went."""
+    beside.mkdir(exist_ok=True)
+    (beside / "answer.md").write_text(answer, encoding="utf-8", errors="replace")
+    calls = [{"tool": call.tool, "class": call.code} for call in figures.calls]
+    said: Mapping[str, Any] = {"stop": figures.stop, "turns": figures.turns, "calls": calls}
+    (beside / "trial.json").write_text(json.dumps(said), encoding="utf-8")
+
+
+def _asked(lab: Lab, here: Catalog, case: Case, words: Sequence[str]) -> Check:
+    """What a grader command says: 0 accepts, 1 rejects; anything else is no judgement."""
+    code, printed = _run_tool(lab, here, case, words, f"grader {words[0]}")
+    ok = {ACCEPTS: True, REJECTS: False}.get(code)
+    return Check(words[0], ok, "" if ok else printed if ok is False else f"it cannot judge (exit {code}): {printed}")
+
+
+def _run_tool(lab: Lab, here: Catalog, case: Case, words: Sequence[str], what: str) -> tuple[int, str]:
+    """The exit code of a tool in the workspace and its last words, by the same gate. Raises HarnessError."""
+    tool = find_tool(here, skill_places(here, lab.skill_of(case)), words[0])
+    if tool is None:
+        raise HarnessError(f"{what}: there is no tool {words[0]}", "put it into the skill's scripts/")
+    _refuse_effects(tool, what)
+    session = start_tool(lab.world(here.project, lab.runs), here, tool, words[1:], replace(lab.options, model=None))
+    stop = _driven(session)
+    result = session.run.state.ops[1].result or {}
+    said = " ".join(session.run.text(result.get("err") or result.get("out", "")).split())[-200:]
+    return (stop.code if stop.name != "passed" else 0), said or _why(session.run.folder)
+
+
+def _refuse_effects(tool: Tool, what: str) -> None:
+    effect = effect_of(tool)[0]
+    if effect not in ("read", "write"):
+        fix = "what prepares or judges a trial reads, or writes the workspace: # @meta effect read"
+        raise HarnessError(f"{what}: {tool.name} has the effect {effect}", fix, str(tool.path))
