@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -45,13 +45,17 @@ TABLE: dict[str, Row] = {
     "runs wake": Row("wake:wake", LOOK, "Resume each waiting run whose time has come."),
     "runs prune": Row("runs_delete:prune", LOOK, "Delete runs that have ended."),
     "runs redact": Row("runs_delete:redact", LOOK, "Take a text or a value out of a run for good."),
-    "eval": Row("evaluate:evaluate", LOOK, "Try a skill on its cases and grade the trials."),
+    "eval": Row("", LOOK, "Try a skill on its cases and grade the trials."),
+    "eval run": Row("evaluate:evaluate", LOOK, "Try a skill on its cases; `harness eval SKILL` is the same."),
+    "eval mine": Row("mine:mine", LOOK, "Group runs that did not pass by cause; make cases of some."),
     "show": Row("show:show", LOOK, "Show a run: its steps, answer, cost and what waits."),
     "skills": Row("", LOOK, "Skills: what can be run."),
     "skills list": Row("skills:list_skills", LOOK, "List the skills that are found here."),
     "skills show": Row("skills:show", LOOK, "Show one skill: its order in sentences, findings, sizes."),
     "skills check": Row("skills:check", LOOK, "Check skills and print the findings."),
     "skills new": Row("skills:new", LOOK, "Write a new skill that passes the check."),
+    "skills promote": Row("promote:promote", LOOK, "Record a skill's state once its held-out cases pass."),
+    "skills stats": Row("stats:stats", LOOK, "How a skill's runs went: rates, costs, tools never called."),
     "skills export": Row("skills:export", LOOK, "Write a skill that tells another agent to work through harness."),
     "tools": Row("", LOOK, "Tools: the commands a skill calls."),
     "tools list": Row("tools:list_tools", LOOK, "List the tools that are found here."),
@@ -75,6 +79,7 @@ PROGRAM = (
     " `harness run SKILL` does a job; `harness skills` lists what there is."
 )
 EPILOG = "\b\nharness COMMAND -h explains a command, with examples and exit codes."
+USUAL = ("list", "run")
 VALUED = ("-C", "--output")
 
 
@@ -121,8 +126,8 @@ class Group(Page, TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         for parameter in self.get_params(ctx):
             spare_validation(parameter)
-        if self.noun and "list" in children(self.noun):
-            args = with_list(args)
+        usual = next((name for name in USUAL if self.noun and name in children(self.noun)), None)
+        args = args if usual is None else with_usual(args, usual, children(self.noun))
         with usage_of(ctx):
             rest = super().parse_args(ctx, args)
         if not args_left(ctx) and not ctx.resilient_parsing:
@@ -166,16 +171,18 @@ def args_left(ctx: Any) -> list[str]:
     return [*getattr(ctx, "_protected_args", []), *ctx.args]
 
 
-def with_list(args: list[str]) -> list[str]:
-    """A noun alone lists: put `list` before the first option that is not global, or at the end."""
+def with_usual(args: list[str], usual: str, names: Collection[str]) -> list[str]:
+    """A noun alone lists, `harness eval SKILL` runs: put the usual command where a person left it out."""
     at = 0
     while at < len(args) and args[at].startswith("-"):
         if args[at] in ("-h", "--help") or not is_global(args[at]):
             break
         at += 2 if args[at] in VALUED else 1
-    if at > len(args) or (at < len(args) and (args[at] in ("-h", "--help") or not args[at].startswith("-"))):
+    word = args[at] if at < len(args) else None
+    if at > len(args) or word in ("-h", "--help") or word in names:
         return args
-    return [*args[:at], "list", *args[at:]]
+    is_left_out = word is None if usual == "list" else word is not None
+    return [*args[:at], usual, *args[at:]] if is_left_out or (word or "").startswith("-") else args
 
 
 def is_global(word: str) -> bool:

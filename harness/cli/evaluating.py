@@ -3,32 +3,53 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from harness import __version__
-from harness.cli.driving import Driver, Signals
-from harness.cli.place import Place
+from harness.cli.driving import Driver, Signals, model_line, options_of
+from harness.cli.options import Globals
+from harness.cli.outcome import dumped, write_out
+from harness.cli.output import flags, print_json, say
+from harness.cli.place import Place, catalog
+from harness.cli.trusting import answered
 from harness.errors import HarnessError, near_text
 from harness.evals import evaluation
+from harness.evals.case import Case
 from harness.evals.compare import Side, compare
 from harness.evals.evaluation import RESULT, VERSION, Plan, evaluate, kept, tables
-from harness.evals.suite import CASES, Suite, case_digest, digest_of, read_suite
-from harness.evals.trial import Arm, Lab, Trial
+from harness.evals.judging import Bench
+from harness.evals.suite import CASES, FROZEN, Suite, case_digest, chosen, digest_of, read_suite
+from harness.evals.trial import ARMS, Arm, Lab, Trial, answer_of, driven
 from harness.events.clock import Clock
 from harness.events.io import IO
+from harness.executor import Cancel
 from harness.loop.fence import Fence
+from harness.loop.question import Question
 from harness.loop.run import World
+from harness.models.choice import choose
+from harness.policy.budget import parse_budget
+from harness.runs.asking import askable, start_question
 from harness.runs.begin import letters
 from harness.runs.flags import Options
+from harness.runs.speaker import model_of
+from harness.runs.uses import skill_uses
 from harness.skills import Skill
 from harness.skills.discovery import Catalog
 from harness.skills.names import find
+from harness.view.evals import report, trial_line
+from harness.view.evals_page import page
+from harness.view.mode import current
+from harness.view.quiet import Quiet
 
 EVALS = Path(".harness") / "evals"
+SCRIPTED = "scripted"
+EACH = "scripted:"
+"""The script of each case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +61,49 @@ class Meant:
     skill: Skill | None
     found: Catalog
 
-    def skill_of(self, case: Any) -> Skill:
+    def skill_of(self, case: Case) -> Skill:
         """The skill that a case tries. Raises HarnessError where nobody names one."""
         if case.skill:
             return find(self.found, case.skill)
         if self.skill is None:
             raise HarnessError(f"case {case.name} names no skill", "add skill: NAME", str(case.file))
         return self.skill
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What one evaluation is asked to do: `bar` is the least pass rate, `against` another one, `html` a file."""
+
+    at: Place
+    what: Meant
+    plan: Plan
+    options: Options
+    bar: float
+    against: str | None = None
+    html: str | None = None
+
+
+def asked_for(
+    said: Globals, at: Place, name: str, *, trials: int | None, case: str | None = None,
+    suites: Sequence[str] | None = None, split: str | None = None, arms: Sequence[str] | None = None,
+    model: str | None, jobs: int, bar: float | None, against: str | None = None, budget: Sequence[str] | None,
+    allow: Sequence[str] | None, deny: Sequence[str] | None, html: str | None = None,
+) -> Asked:  # fmt: skip
+    """What a person's words come to, once what would run is trusted. Raises HarnessError before anything is made."""
+    what = meant(catalog(at), name)
+    cases = chosen(what.suite, case, suites or (), split)
+    for used in {one.name: one for one in map(what.skill_of, cases)}.values():
+        at = answered(said, at, skill_uses(what.found, used))
+    if against is not None:
+        result_file(at, against)  # before anything is paid for
+    limits = parse_budget(" ".join(budget or ()))
+    usd = limits.pop("usd", None)
+    words = [f"{key}={value}" for key, value in limits.items()]
+    options = _scripted(options_of(said, model, words, allow or (), deny or (), at))
+    number = trials if trials is not None else int(at.config.value("eval.trials"))
+    plan = Plan(cases, _arms(arms or ("skill",)), number, jobs, usd)
+    least = bar if bar is not None else float(at.config.value("eval.bar"))
+    return Asked(at, what, plan, options, least, against, html)
 
 
 def meant(found: Catalog, word: str) -> Meant:
@@ -69,7 +126,7 @@ def new_folder(at: Place, name: str) -> Path:
     return folder
 
 
-def lab_of(at: Place, driver: Driver, what: Meant, folder: Path, options: Options) -> Lab:
+def lab_of(at: Place, driver: Driver, asked: Asked, folder: Path) -> Lab:
     """Where the trials are made: confined, trusted and limited like any run here, but for what is remembered."""
     base = driver.world()
     roots = [folder.resolve() for root in at.roots for folder in (root.skills, root.bin) if folder is not None]
@@ -85,13 +142,22 @@ def lab_of(at: Place, driver: Driver, what: Meant, folder: Path, options: Option
             delta=lambda text: None, history=lambda events, run, depth: None,
         )  # fmt: skip
 
-    return Lab(folder, what.suite, what.found, what.skill_of, options, world)
+    what = asked.what
+    lab = Lab(folder, what.suite, what.found, what.skill_of, asked.options, world)
+    return replace(lab, bench=_bench(lab, at)) if any(case.rubric for case in asked.plan.cases) else lab
 
 
-def conducted(driver: Driver, lab: Lab, plan: Plan, told: Any) -> list[Trial]:
-    """Make all trials; Ctrl-C ends those that run and begins no more. Raises HarnessError."""
-    with Signals(driver):
-        return list(evaluate(lab, plan, told, lambda: driver.cancel.level > 0))
+def _bench(lab: Lab, at: Place) -> Bench:
+    """The judges: the cheap model, which is asked in runs of its own. Raises NoModelError where there is none."""
+    ref = askable(choose(None, lab.options.wishes, None, "cheap"))
+
+    def asked(question: Question) -> tuple[str, int]:
+        options = Options(model=(ref.text, ref.source), wishes=lab.options.wishes)
+        session = start_question(lab.world(lab.folder, lab.runs), question, lab.folder, options)
+        stop = driven(session)
+        return (answer_of(session.run.folder) if stop.name == "passed" else ""), session.run.state.spent.nanos
+
+    return Bench(asked, ref.text, at.project / EVALS)
 
 
 def result(what: Meant, folder: Path, plan: Plan, trials: Sequence[Trial], model: str) -> dict[str, Any]:
@@ -104,11 +170,6 @@ def result(what: Meant, folder: Path, plan: Plan, trials: Sequence[Trial], model
         "splits": {case.name: case.split for case in plan.cases}, "k": plan.trials, "wanted": wanted,
         "tables": tables(trials, plan.arms, plan.trials), "trials": [kept(trial) for trial in trials],
     }  # fmt: skip
-
-
-def keep(folder: Path, found: Mapping[str, Any]) -> None:
-    """Put the result beside its trials."""
-    IO().put(folder / RESULT, (json.dumps(found, indent=1) + "\n").encode())
 
 
 def compared(at: Place, before: str, arm: Arm, digests: Mapping[str, str], trials: Sequence[Trial]) -> dict[str, Any]:
@@ -134,3 +195,85 @@ def result_file(at: Place, name: str) -> Path:
         why = f"could be any of: {', '.join(fitting[:8])}" if fitting else f"is no evaluation{near_text(name, known)}"
         raise HarnessError(f"'{name}' {why}", f"name one of {at.project / EVALS}", None)
     return at.project / EVALS / fitting[0] / RESULT
+
+
+def freeze_suite(said: Globals, what: Meant) -> int:
+    """Fix a suite as it is, and print its digest."""
+    digest = digest_of(what.suite.folder)
+    IO().put(what.suite.folder / FROZEN, f"{digest}\n".encode(), 0o644)
+    say(said, f"the suite of {what.name} is frozen; a change of it is refused from now on")
+    print(digest)
+    return 0
+
+
+def _arms(names: Sequence[str]) -> tuple[Arm, ...]:
+    for name in names:
+        if name not in ARMS:
+            raise HarnessError(f"--arm {name} is no arm{near_text(name, ARMS)}", f"use {', '.join(ARMS)}")
+    return cast("tuple[Arm, ...]", tuple(dict.fromkeys(names)))
+
+
+def _scripted(options: Options) -> Options:
+    """`-m scripted` means each case's own script."""
+    named = options.model
+    return replace(options, model=(EACH, named[1])) if named and named[0] == SCRIPTED else options
+
+
+def tried(said: Globals, asked: Asked) -> tuple[dict[str, Any], int]:
+    """Make the trials, keep and print what they came to, and give that with the code that says it."""
+    at, plan = asked.at, asked.plan
+    driver = Driver(said, at, current(flags(said)), Cancel(), Quiet())
+    model = _model(said, asked)
+    folder = new_folder(at, asked.what.name)
+    lab = lab_of(at, driver, asked, folder)
+    with Signals(driver):
+        trials = list(evaluate(lab, plan, lambda trial: _told(said, lab.runs, trial), lambda: driver.cancel.level > 0))
+    found = result(asked.what, folder, plan, trials, model)
+    if asked.against is not None:
+        found["compared"] = compared(at, asked.against, plan.arms[0], found["cases"], trials)
+    IO().put(folder / RESULT, (json.dumps(found, indent=1) + "\n").encode())
+    code = _code(driver, found, trials, plan.arms[0], asked.bar)
+    found |= {"bar": asked.bar, "code": code}
+    _print(said, asked, found, trials)
+    return found, code
+
+
+def _model(said: Globals, asked: Asked) -> str:
+    """The model that is tried, said once. Raises NoModelError (exit 4) before anything is made."""
+    options = asked.options
+    if options.model is not None and options.model[0] == EACH:
+        return SCRIPTED
+    refs = {ref.text: ref for ref in (model_of(options, asked.what.skill_of(case)) for case in asked.plan.cases)}
+    for ref in refs.values():
+        say(said, model_line(ref, {"usd": asked.plan.usd}))
+    return " ".join(refs)
+
+
+def _told(said: Globals, runs: Path, trial: Trial) -> None:
+    """One trial that has ended, on stderr; its events on stdout where these are wanted."""
+    say(said, trial_line(trial))
+    if said.output == "stream-json":
+        write_out((runs / trial.run / "events.jsonl").read_bytes())
+
+
+def _code(driver: Driver, found: dict[str, Any], trials: list[Trial], arm: Arm, least: float) -> int:
+    """What the first arm comes to: interrupted, out of money, not to be judged, under the bar, or passed."""
+    if driver.cancel.level:
+        return 130
+    if any(trial.void for trial in trials):
+        return 75
+    if len(trials) < found["wanted"]:
+        return 6
+    return 0 if (found["tables"][arm]["rate"] or 0) >= least else 1
+
+
+def _print(said: Globals, asked: Asked, found: dict[str, Any], trials: list[Trial]) -> None:
+    if asked.html is not None:
+        IO().put(Path(asked.html).resolve(), page(found, trials).encode(), 0o644)
+    if said.output == "json":
+        print_json(found)
+    elif said.output == "stream-json":
+        write_out(dumped({key: value for key, value in found.items() if key != "trials"}))
+    else:
+        runs = os.path.relpath(asked.at.project / EVALS / found["eval"] / "runs")
+        print("\n".join(report(found, trials, runs, current(flags(said)).out_width)))

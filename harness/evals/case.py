@@ -45,17 +45,9 @@ class Expect:
 
 
 @dataclass(frozen=True, slots=True)
-class Rubric:
-    """A question to a model about an answer: the last resort. `accept` is the choice that passes."""
-
-    ask: str
-    accept: str = "yes"
-    choices: tuple[str, ...] = ("yes", "no")
-
-
-@dataclass(frozen=True, slots=True)
 class Case:
-    """One case. `fixture` is a folder of `evals/fixtures/`, `script` a file of `evals/scripts/`; `file` is its own.
+    """One case. `fixture` is a folder of `evals/fixtures/`, `script` a file of `evals/scripts/`, `rubric` of
+    `evals/rubrics/`; `file` is its own.
 
     `setup` and `graders` are argvs of tools that the skill's place has.
     """
@@ -74,50 +66,55 @@ class Case:
     deny: tuple[str, ...] = ()
     expect: Expect = field(default_factory=Expect)
     graders: tuple[tuple[str, ...], ...] = ()
-    rubric: Rubric | None = None
+    rubric: str = ""
 
 
 def read_case(path: Path) -> Case:
     """Read one case. Raises HarnessError (exit 2) naming file, line and a fix."""
+    return _Cases(str(path)).case(read_root(path, "case"), path)
+
+
+def read_root(path: Path, what: str) -> Node:
+    """The mapping of a small YAML file. Raises HarnessError (exit 2)."""
     try:
-        raw = read_regular(path, MAX_BYTES + 1)
+        raw = read_regular(path, MAX_BYTES)
         if len(raw) > MAX_BYTES:
-            raise HarnessError("the case is over 1 MiB", "put its material into evals/fixtures/", str(path))
-        document = read_yaml(raw.decode("utf-8"))
+            raise HarnessError(f"the {what} is over 1 MiB", "put its material into evals/fixtures/", str(path))
+        root = read_yaml(raw.decode("utf-8")).root
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise HarnessError(f"cannot read the case: {reason}", "make it readable", str(path)) from error
+        raise HarnessError(f"cannot read the {what}: {reason}", "make it readable", str(path)) from error
     except UnicodeDecodeError as error:
-        raise HarnessError("the case is no UTF-8 text", "save it as UTF-8", str(path)) from error
+        raise HarnessError(f"the {what} is no UTF-8 text", "save it as UTF-8", str(path)) from error
     except YamlError as error:
         raise HarnessError(f"no YAML: {error.message}", "mend the YAML", f"{path}:{error.line}") from error
-    reader = _Reader(str(path))
-    if document.root is None:
-        raise reader.refuse("the case is empty", "begin with goal: and what is expected", 1)
-    return reader.case(document.root, path)
+    if root is None:
+        raise HarnessError(f"the {what} is empty", "write its keys, or delete it", str(path))
+    return root
 
 
-class _Reader(Fields):
+class Reader(Fields):
+    """Reads mappings whose keys each have a reader of their own."""
+
+    def values(self, node: Node, what: str, readers: Mapping[str, Callable[[Node, str], Any]]) -> dict[str, Any]:
+        return {key: readers[key](value, key) for key, value in self.mapping(node, what, tuple(readers)).items()}
+
+
+class _Cases(Reader):
     """Turns the nodes of one case into its values."""
 
     def case(self, root: Node, path: Path) -> Case:
-        values = self._values(root, "a case", {
-            "goal": self._text, "skill": self._text, "script": self._plain_path, "fixture": self._plain_path,
+        values = self.values(root, "a case", {
+            "goal": self.text, "skill": self.text, "script": self._plain_path, "fixture": self._plain_path,
             "inputs": lambda node, what: {k: self.text(v, k) for k, v in self.any_mapping(node, what).items()},
             "setup": self.texts, "allow": self.texts, "deny": self.texts,
             "suite": lambda node, what: self.one_of(node, what, SUITES),
             "split": lambda node, what: self.one_of(node, what, SPLITS),
-            "expect": self._expect, "graders": self._graders, "rubric": self._rubric,
+            "expect": self._expect, "graders": self._graders, "rubric": self._plain_path,
         })  # fmt: skip
         if "expect" not in values and "graders" not in values:
             raise self.refuse("the case expects nothing", "add expect: with stop, answer or tools", root.line)
         return Case(path.stem, path, **values)
-
-    def _values(self, node: Node, what: str, readers: Mapping[str, Callable[[Node, str], Any]]) -> dict[str, Any]:
-        return {key: readers[key](value, key) for key, value in self.mapping(node, what, tuple(readers)).items()}
-
-    def _text(self, node: Node, what: str) -> str:
-        return self.text(node, what)
 
     def _plain_path(self, node: Node, what: str) -> str:
         """A path below a folder that is the suite's own."""
@@ -132,28 +129,19 @@ class _Reader(Fields):
             raise self.refuse("a grader names no command", "write - [TOOL, ARG, ...]", node.line)
         return found
 
-    def _rubric(self, node: Node, what: str) -> Rubric:
-        values = self._values(node, what, {"ask": self._text, "accept": self._text, "choices": self.texts})
-        if not values.get("ask"):
-            raise self.refuse("the rubric asks nothing", "add ask: one question about the answer", node.line)
-        rubric = Rubric(**values)
-        if rubric.accept not in rubric.choices or len(set(rubric.choices)) < 2:
-            raise self.refuse("accept must be one of two choices or more", "name it under choices:", node.line)
-        return rubric
-
     def _expect(self, node: Node, what: str) -> Expect:
-        keys = self._values(node, what, {
+        keys = self.values(node, what, {
             "stop": self.texts, "tools": self._tools, "answer": self._answer, "files": self._files,
             "limits": self._limits,
         })  # fmt: skip
         return Expect(**{**keys.pop("tools", {}), **keys.pop("answer", {}), **keys})
 
     def _tools(self, node: Node, what: str) -> dict[str, Any]:
-        found = self._values(node, what, {"run": self.texts, "never": self.texts, "order": self.texts})
+        found = self.values(node, what, {"run": self.texts, "never": self.texts, "order": self.texts})
         return {{"run": "ran"}.get(key, key): value for key, value in found.items()}
 
     def _answer(self, node: Node, what: str) -> dict[str, Any]:
-        return self._values(node, what, {
+        return self.values(node, what, {
             "contains": self.texts, "lacks": self.texts, "matches": self._patterns, "json": self._json,
         })  # fmt: skip
 

@@ -27,9 +27,13 @@ VERSION = 1
 
 @dataclass(slots=True)
 class Purse:
-    """What all trials together may cost, in USD; each takes its limit out of it and puts back what it did not use."""
+    """What all trials together may cost, in USD; each takes its limit out of it and puts back what it did not use.
+
+    `beside` says what was spent beside the trials, in nano-dollars.
+    """
 
     left: Decimal | None
+    beside: Callable[[], int]
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self, most: str) -> Decimal | None:
@@ -37,7 +41,8 @@ class Purse:
         if self.left is None:
             return None
         with self._lock:
-            taken = self.left if most == "none" else min(self.left, Decimal(most))
+            left = self.left - Decimal(self.beside()) / MONEY
+            taken = left if most == "none" else min(left, Decimal(most))
             self.left -= taken
             return taken
 
@@ -64,7 +69,8 @@ def evaluate(lab: Lab, plan: Plan, told: Callable[[Trial], None], stopped: Calla
 
     Trials that there is no money for, or that were not begun when somebody stopped it, are left out.
     """
-    purse = Purse(None if plan.usd in (None, "none") else Decimal(str(plan.usd)))
+    left = None if plan.usd in (None, "none") else Decimal(str(plan.usd))
+    purse = Purse(left, lambda: lab.bench.nanos if lab.bench is not None else 0)
     wanted = [
         (arm, case, n) for n, case, arm in product(range(1, plan.trials + 1), plan.cases, plan.arms) if fits(case, arm)
     ]

@@ -21,11 +21,15 @@ _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at. `ok` is None where a grader could not judge: such a trial has not passed."""
+    """One thing that was looked at. `ok` is None where a grader could not judge: such a trial has not passed.
+
+    What does not `gates` is told and counts for nothing.
+    """
 
     name: str
     ok: bool | None
     why: str = ""
+    gates: bool = True
 
 
 def checks_of(case: Case, figures: Figures, answer: str, workspace: Path) -> list[Check]:

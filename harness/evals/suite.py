@@ -13,7 +13,7 @@ from harness.errors import HarnessError, near_text
 from harness.evals.case import Case, read_case
 from harness.tools.regular import read_regular
 
-CASES, FIXTURES, SCRIPTS, LABELS, FROZEN = "cases", "fixtures", "scripts", "labels", "frozen"
+CASES, FIXTURES, SCRIPTS, RUBRICS, FROZEN = "cases", "fixtures", "scripts", "rubrics", "frozen"
 MAX_FILE = 1 << 30
 
 
@@ -31,6 +31,13 @@ class Suite:
     def script(self, case: Case) -> Path | None:
         return self.folder / SCRIPTS / case.script if case.script else None
 
+    def rubric(self, case: Case) -> Path | None:
+        return self.folder / RUBRICS / case.rubric if case.rubric else None
+
+    def parts(self, case: Case) -> list[Path]:
+        """The files and folders that a case names."""
+        return [path for path in (self.fixture(case), self.script(case), self.rubric(case)) if path is not None]
+
 
 def read_suite(folder: Path) -> Suite:
     """All cases of a suite's folder. Raises HarnessError (exit 2) for none, a bad one, or a frozen one that changed."""
@@ -40,9 +47,9 @@ def read_suite(folder: Path) -> Suite:
         raise HarnessError("there are no cases", fix, str(folder / CASES))
     suite = Suite(folder, tuple(map(read_case, paths)), _frozen(folder))
     for case in suite.cases:
-        for path, what in ((suite.fixture(case), "fixture"), (suite.script(case), "script")):
-            if path is not None and not path.exists():
-                raise HarnessError(f"case {case.name} names a {what} that is not there", "make it", str(path))
+        for path in suite.parts(case):
+            if not path.exists():
+                raise HarnessError(f"case {case.name} names what is not there", "make it", str(path))
     return suite
 
 
@@ -71,14 +78,13 @@ def chosen(suite: Suite, glob: str | None, suites: Sequence[str], split: str | N
 
 def digest_of(folder: Path) -> str:
     """SHA-256 over the names and bytes of all that a suite's result follows from."""
-    parts = (folder / name for name in (CASES, FIXTURES, SCRIPTS, LABELS))
+    parts = (folder / name for name in (CASES, FIXTURES, SCRIPTS, RUBRICS))
     return _digest(folder, (path for part in parts for path in _files(part)))
 
 
 def case_digest(suite: Suite, case: Case) -> str:
     """The same of one case: two evaluations that agree in it had the same case."""
-    given = (suite.fixture(case), suite.script(case))
-    return _digest(suite.folder, [case.file, *(path for one in given if one is not None for path in _files(one))])
+    return _digest(suite.folder, [case.file, *(path for one in suite.parts(case) for path in _files(one))])
 
 
 def _files(path: Path) -> Iterator[Path]:

@@ -51,7 +51,7 @@ def row(graded: Sequence[Graded], k: int) -> dict[str, Any]:
         "escalations": _total(figures, "escalations"),
         "unsupported": rate(_total(figures, "unsupported"), _total(figures, "values")),
         "usd_per_pass": None if unpriced or not passed else nanos / MONEY / passed,
-        "unpriced": unpriced,
+        "usd_total": nanos / MONEY, "unpriced": unpriced,
     }  # fmt: skip
 
 

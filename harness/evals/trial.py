@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +13,9 @@ from harness.errors import HarnessError
 from harness.evals.case import Case
 from harness.evals.figures import Figures, figures_of
 from harness.evals.grade import Check, checks_of
+from harness.evals.judging import Bench, why_not
 from harness.evals.material import single_question
+from harness.evals.rubric import read_rubric
 from harness.evals.suite import Suite
 from harness.events.scan import blob_text
 from harness.loop.run import Stop, World
@@ -52,14 +54,15 @@ class Trial:
 
     @property
     def passed(self) -> bool:
-        return not self.void and all(check.ok for check in self.checks)
+        return not self.void and all(check.ok for check in self.checks if check.gates)
 
 
 @dataclass(frozen=True, slots=True)
 class Lab:
     """Where trials are made. `folder` is the evaluation's; `skill_of` gives what a case tries.
 
-    `world` makes what a run in a workspace acts through, of the workspace and the folder of the runs.
+    `world` makes what a run in a workspace acts through, of the workspace and the folder of the runs. `bench` are the
+    judges, where some case has a rubric.
     """
 
     folder: Path
@@ -68,6 +71,7 @@ class Lab:
     skill_of: Callable[[Case], Skill]
     options: Options
     world: Callable[[Path, Path], World]
+    bench: Bench | None = None
 
     @property
     def runs(self) -> Path:
@@ -83,7 +87,7 @@ def make_trial(lab: Lab, case: Case, arm: Arm, number: int, usd: str | None = No
     here = replace(lab.catalog, project=workspace, _bins={})
     world = lab.world(workspace, lab.runs)
     session = _begun(lab, here, case, arm, world, usd)
-    stop = _driven(session)
+    stop = driven(session)
     folder = session.run.folder
     if stop.code == 4:
         raise HarnessError(_why(folder), f"look at it: harness show {folder}", code=4)
@@ -128,7 +132,7 @@ def _options(lab: Lab, case: Case, arm: Arm, usd: str | None) -> Options:
     return replace(given, model=model, budget=limits, allow=allow, deny=deny, is_open=arm == "open")
 
 
-def _driven(session: Session) -> Stop:
+def driven(session: Session) -> Stop:
     try:
         return session.go()
     finally:
@@ -156,7 +160,20 @@ def _graded(
     found = checks_of(replace(case, expect=expect), figures, answer, here.project)
     _lay_out(here.project / BESIDE, answer, figures)
     found += [_asked(lab, here, case, words) for words in case.graders]
-    return tuple(found)
+    return (*found, *_judged(lab, case, answer))
+
+
+def _judged(lab: Lab, case: Case, answer: str) -> Iterator[Check]:
+    """What a model says of the answer, where a rubric asks one."""
+    path = lab.suite.rubric(case)
+    if path is None or lab.bench is None:
+        return
+    rubric = read_rubric(path)
+    found = lab.bench.calibration(rubric)
+    said = lab.bench.judge(rubric)(answer, rubric.choices)
+    why = f"{said or 'no choice'}, not {rubric.accept}"
+    counts = "" if found.gates else f"; it counts for nothing: {why_not(found)}"
+    yield Check(f"rubric {case.rubric}", said == rubric.accept, f"{why}{counts}", found.gates)
 
 
 def _lay_out(beside: Path, answer: str, figures: Figures) -> None:
@@ -182,7 +199,7 @@ def _run_tool(lab: Lab, here: Catalog, case: Case, words: Sequence[str], what: s
         raise HarnessError(f"{what}: there is no tool {words[0]}", "put it into the skill's scripts/")
     _refuse_effects(tool, what)
     session = start_tool(lab.world(here.project, lab.runs), here, tool, words[1:], replace(lab.options, model=None))
-    stop = _driven(session)
+    stop = driven(session)
     result = session.run.state.ops[1].result or {}
     said = " ".join(session.run.text(result.get("err") or result.get("out", "")).split())[-200:]
     return (stop.code if stop.name != "passed" else 0), said or _why(session.run.folder)

@@ -31,7 +31,8 @@ def _rate(row: Row) -> str:
     return f"{row['passed']}/{row['trials']} {_percent(row['rate'])}".rstrip()
 
 
-def _interval(row: Row) -> str:
+def interval(row: Row) -> str:
+    """Where the rate surely is."""
     return " to ".join(map(_percent, row["interval"])) if row["interval"] else NONE
 
 
@@ -51,6 +52,7 @@ def _number(value: float) -> str:
 
 
 def usd(value: float) -> str:
+    """An amount that is known."""
     return dollars(round(value * MONEY))
 
 
@@ -60,7 +62,7 @@ def _of(name: str) -> Callable[[Row], str]:
 
 MEASURES: tuple[tuple[str, Callable[[Row], str]], ...] = (
     ("passed", _rate),
-    ("  95 % interval", _interval),
+    ("  95 % interval", interval),
     ("all trials pass", lambda row: NONE if row["all_k"] is None else f"{_percent(row['all_k'])} of {row['k']}"),
     ("turns", _spread("turns", _number)),
     ("calls", _spread("calls", _number)),
