@@ -30,10 +30,13 @@ COMMANDS = {
     "tools new": ("tools new fresh-tool", 0), "stop": ("stop RUN", 0), "runs wake": ("runs wake", 0),
     "models list": ("models", 0), "models check": ("models check scripted:ok.yaml", 0),
     "models add": ("models add nope", 2),
+    "eval run": ("eval work", 2), "eval mine": ("eval mine", 0), "skills stats": ("skills stats", 0),
+    "skills promote": ("skills promote work --rollback", 2),
     "trust": ("trust --list", 0), "runs prune": ("runs prune -n", 0), "runs redact": ("runs redact RUN --text x", 2),
 }  # fmt: skip
 ASKS_INDEX = {
     "run", "resume", "pipeline", "prompt", "tools run", "stop", "runs list", "runs wake", "runs prune", "runs redact",
+    "eval mine", "skills stats",
 }  # fmt: skip
 LIGHT = ("approve", "deny", "answer", "settle", "runs list", "show", "skills list", "tools list", "tools show")
 

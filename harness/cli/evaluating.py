@@ -17,6 +17,7 @@ from harness.cli.outcome import dumped, write_out
 from harness.cli.output import flags, print_json, say
 from harness.cli.place import Place, catalog
 from harness.cli.trusting import answered
+from harness.config.values import share
 from harness.errors import HarnessError, near_text
 from harness.evals import evaluation
 from harness.evals.case import Case
@@ -48,6 +49,7 @@ from harness.view.quiet import Quiet
 
 EVALS = Path(".harness") / "evals"
 SCRIPTED = "scripted"
+MOST = 1000
 EACH = "scripted:"
 """The script of each case."""
 
@@ -86,10 +88,13 @@ class Asked:
 def asked_for(
     said: Globals, at: Place, name: str, *, trials: int | None, case: str | None = None,
     suites: Sequence[str] | None = None, split: str | None = None, arms: Sequence[str] | None = None,
-    model: str | None, jobs: int, bar: float | None, against: str | None = None, budget: Sequence[str] | None,
+    model: str | None, jobs: int, bar: str | None, against: str | None = None, budget: Sequence[str] | None,
     allow: Sequence[str] | None, deny: Sequence[str] | None, html: str | None = None,
 ) -> Asked:  # fmt: skip
     """What a person's words come to, once what would run is trusted. Raises HarnessError before anything is made."""
+    number = trials if trials is not None else int(at.config.value("eval.trials"))
+    least = _share(bar) if bar is not None else float(at.config.value("eval.bar"))
+    _check_numbers(number, jobs)
     what = meant(catalog(at), name)
     cases = chosen(what.suite, case, suites or (), split)
     for used in {one.name: one for one in map(what.skill_of, cases)}.values():
@@ -100,9 +105,7 @@ def asked_for(
     usd = limits.pop("usd", None)
     words = [f"{key}={value}" for key, value in limits.items()]
     options = _scripted(options_of(said, model, words, allow or (), deny or (), at))
-    number = trials if trials is not None else int(at.config.value("eval.trials"))
     plan = Plan(cases, _arms(arms or ("skill",)), number, jobs, usd)
-    least = bar if bar is not None else float(at.config.value("eval.bar"))
     return Asked(at, what, plan, options, least, against, html)
 
 
@@ -144,15 +147,16 @@ def lab_of(at: Place, driver: Driver, asked: Asked, folder: Path) -> Lab:
 
     what = asked.what
     lab = Lab(folder, what.suite, what.found, what.skill_of, asked.options, world)
-    return replace(lab, bench=_bench(lab, at)) if any(case.rubric for case in asked.plan.cases) else lab
+    return replace(lab, bench=_bench(lab, at, asked.plan.usd)) if any(case.rubric for case in asked.plan.cases) else lab
 
 
-def _bench(lab: Lab, at: Place) -> Bench:
+def _bench(lab: Lab, at: Place, usd: str | None) -> Bench:
     """The judges: the cheap model, which is asked in runs of its own. Raises NoModelError where there is none."""
     ref = askable(choose(None, lab.options.wishes, None, "cheap"))
+    limit = f"usd={usd}" if usd is not None else ""
 
     def asked(question: Question) -> tuple[str, int]:
-        options = Options(model=(ref.text, ref.source), wishes=lab.options.wishes)
+        options = Options(model=(ref.text, ref.source), budget=limit, wishes=lab.options.wishes)
         session = start_question(lab.world(lab.folder, lab.runs), question, lab.folder, options)
         stop = driven(session)
         return (answer_of(session.run.folder) if stop.name == "passed" else ""), session.run.state.spent.nanos
@@ -195,6 +199,19 @@ def result_file(at: Place, name: str) -> Path:
         why = f"could be any of: {', '.join(fitting[:8])}" if fitting else f"is no evaluation{near_text(name, known)}"
         raise HarnessError(f"'{name}' {why}", f"name one of {at.project / EVALS}", None)
     return at.project / EVALS / fitting[0] / RESULT
+
+
+def _share(text: str) -> float:
+    try:
+        return share(text)
+    except ValueError as error:
+        raise HarnessError(f"--bar {text} is no share", "give one from 0 to 1, such as 0.9") from error
+
+
+def _check_numbers(trials: int, jobs: int) -> None:
+    for flag, number in (("--trials", trials), ("-j", jobs)):
+        if not 1 <= number <= MOST:
+            raise HarnessError(f"{flag} {number} is no number of trials", f"give one from 1 to {MOST}")
 
 
 def freeze_suite(said: Globals, what: Meant) -> int:

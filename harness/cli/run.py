@@ -28,6 +28,7 @@ from harness.runs.opened import Session
 from harness.runs.session import resume as resume_session
 from harness.runs.session import start_skill
 from harness.runs.uses import run_uses, skill_uses
+from harness.skills.discovery import Catalog
 from harness.skills.names import find
 from harness.view.mode import current
 
@@ -43,6 +44,7 @@ Sets = Annotated[
     list[str] | None, typer.Option("--set", metavar="STAGE.PARAM=V", help="another argument of a pipeline's stage")
 ]
 AgentFlag = Annotated[bool, typer.Option("--agent", help="you are the model: prints what you need to go on")]
+PROMOTED = Path(".harness") / "promoted.json"
 CODES = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 75, 124, 130)
 
 
@@ -91,7 +93,17 @@ def run(
 
         return hand_out(said, at, partial(begin, options=agents(said, options, out)), sandbox)
     with recorded(at, record) as began:
-        return drive(said, at, lambda world: began(begin(world, options=options)), out, sandbox)
+        return drive(said, at, lambda world: noted(at, found, began(begin(world, options=options))), out, sandbox)
+
+
+def noted(at: Place, found: Catalog, session: Session) -> Session:
+    """The session, whose person hears where another state of the skill was promoted than what is run."""
+    if session.skill is not None and (at.project / PROMOTED).exists():
+        from harness.evals.promoted import unpromoted
+
+        what = unpromoted(at.project, found, session.skill)
+        session.warnings += [what] if what else []
+    return session
 
 
 @contextmanager

@@ -61,7 +61,7 @@ def show(
     if sum(views) > 1:
         raise HarnessError(f"{VIEWS} are different views", "give one of them")
     at = place(said)
-    folder = find_run(runs_dir(at), name)
+    folder = named_run(at, name)
     if verify:
         from harness.cli.show_verify import print_verdicts
 
@@ -83,6 +83,12 @@ def show(
     if follow:
         return followed(said, at, folder)
     return print_lines(folder) if said.output == "stream-json" else print_run(said, at, folder)
+
+
+def named_run(at: Place, name: str | None) -> Path:
+    """The folder of a run of the project, or one that is named by its path, as a trial's. Raises HarnessError."""
+    path = Path(name or "")
+    return path if "/" in (name or "") and (path / "events.jsonl").is_file() else find_run(runs_dir(at), name)
 
 
 def print_lines(folder: Path) -> int:
@@ -123,25 +129,25 @@ def print_run(said: Globals, at: Place, folder: Path) -> int:
     """The whole run on stdout."""
     tree, owned = load_tree(folder), is_owned(folder)
     if said.json:
-        print_json(as_object(at, folder, tree.main, owned))
+        print_json(as_object(folder, tree.main, owned))
         return 0
     mode = current(flags(said))
-    look = Look(mode.out_width, glyphs(mode.glyphs), reader(at), now=time.time())
+    look = Look(mode.out_width, glyphs(mode.glyphs), reader(folder), now=time.time())
     print(show_tree(tree, look, mode.out_colour, owned), end="")
     print(f"folder: {escape(str(folder))}")
     return 0
 
 
-def reader(at: Place) -> Any:
-    """Blobs of this project's runs."""
-    runs = runs_dir(at)
+def reader(folder: Path) -> Any:
+    """Blobs of a run and of those that worked for it."""
+    runs = folder.parent
     return lambda run, sha: blob_bytes(runs / run, sha)
 
 
-def as_object(at: Place, folder: Path, run: Run, owned: bool) -> dict[str, Any]:
+def as_object(folder: Path, run: Run, owned: bool) -> dict[str, Any]:
     """A run as one object; `steps` are its operations in order."""
     last = run.end or run.park or {}
-    answer = fetch(last.get("answer"), folder.name, reader(at)) or None
+    answer = fetch(last.get("answer"), folder.name, reader(folder)) or None
     steps = [
         {"op": row.op, "verb": row.verb, "tool": row.name, "argv": row.argv, "state": row.state, "class": row.code,
          "ms": row.ms, "turn": row.turn, "run": row.child, "by": row.end.get("by")}
@@ -172,7 +178,7 @@ def followed(said: Globals, at: Place, folder: Path) -> int:
     from harness.view.plain import Plain
 
     mode = current(flags(said))
-    view = Plain(sys.stdout, reader(at), glyphs(mode.glyphs), mode.out_colour)
+    view = Plain(sys.stdout, reader(folder), glyphs(mode.glyphs), mode.out_colour)
     seen = 0
     last: dict[str, Any] = {}
     try:

@@ -81,7 +81,7 @@ def evaluate(lab: Lab, plan: Plan, told: Callable[[Trial], None], stopped: Calla
         taken = purse.take(lab.skill_of(case).budget.get("usd") or DEFAULTS["usd"])
         if taken is not None and taken <= 0:
             return None
-        made = make_trial(lab, case, arm, number, None if taken is None else str(taken))
+        made = make_trial(lab, case, arm, number, str(taken) if taken is not None else plan.usd)
         purse.back(taken, made.figures.nanos)
         told(made)
         return made

@@ -43,7 +43,7 @@ def read_suite(folder: Path) -> Suite:
     """All cases of a suite's folder. Raises HarnessError (exit 2) for none, a bad one, or a frozen one that changed."""
     paths = sorted((folder / CASES).glob("*.yaml")) if (folder / CASES).is_dir() else []
     if not paths:
-        fix = "write one: goal, inputs and what is expected; harness help evals"
+        fix = "write one: goal:, inputs: and what is expected:"
         raise HarnessError("there are no cases", fix, str(folder / CASES))
     suite = Suite(folder, tuple(map(read_case, paths)), _frozen(folder))
     for case in suite.cases:

@@ -188,21 +188,22 @@ def _lay_out(beside: Path, answer: str, figures: Figures) -> None:
 def _asked(lab: Lab, here: Catalog, case: Case, words: Sequence[str]) -> Check:
     """What a grader command says: 0 accepts, 1 rejects; anything else is no judgement."""
     code, printed = _run_tool(lab, here, case, words, f"grader {words[0]}")
-    ok = {ACCEPTS: True, REJECTS: False}.get(code)
-    return Check(words[0], ok, "" if ok else printed if ok is False else f"it cannot judge (exit {code}): {printed}")
+    ok = {ACCEPTS: True, REJECTS: False}.get(code) if code is not None else None
+    return Check(words[0], ok, "" if ok else printed if ok is False else f"it cannot judge: {printed}")
 
 
-def _run_tool(lab: Lab, here: Catalog, case: Case, words: Sequence[str], what: str) -> tuple[int, str]:
-    """The exit code of a tool in the workspace and its last words, by the same gate. Raises HarnessError."""
+def _run_tool(lab: Lab, here: Catalog, case: Case, words: Sequence[str], what: str) -> tuple[int | None, str]:
+    """How a tool exits in the workspace (None: it was not run to its end) and its last words. Raises HarnessError."""
     tool = find_tool(here, skill_places(here, lab.skill_of(case)), words[0])
     if tool is None:
         raise HarnessError(f"{what}: there is no tool {words[0]}", "put it into the skill's scripts/")
     _refuse_effects(tool, what)
     session = start_tool(lab.world(here.project, lab.runs), here, tool, words[1:], replace(lab.options, model=None))
-    stop = driven(session)
+    driven(session)
     result = session.run.state.ops[1].result or {}
     said = " ".join(session.run.text(result.get("err") or result.get("out", "")).split())[-200:]
-    return (stop.code if stop.name != "passed" else 0), said or _why(session.run.folder)
+    code = result.get("exit") if result.get("outcome") in ("done", "failed") else None
+    return code, said or _why(session.run.folder)
 
 
 def _refuse_effects(tool: Tool, what: str) -> None:

@@ -102,8 +102,8 @@ class World:
     systems that the person lets runs live on; `early` lets what waits for a time go on before it; `ruled` says that a
     person's flags came with this opening, which may answer calls that wait. `context` is how many tokens a request may
     grow to. `trust` says which files a person lets act; only a trusted project's own words reach a model. `here` is the
-    folder that the person's words are meant from. `page_verdict` says whether what a page claims still holds: fresh or
-    stale, nothing for what is no page.
+    folder that paths in the person's words are meant from. `page_verdict` says whether what a page claims still holds:
+    fresh or stale, nothing for what is no page.
     """
 
     io: IO

@@ -70,7 +70,7 @@ def start_question(world: World, question: Question, project: Path, options: Opt
     budget = limits(world, {}, parse_budget(options.budget))
     order = order_of(question, ref, budget, options)
     refuse_unpriced(ref, budget.get("usd"))
-    how = opening(world.here, None, world, options)
+    how = opening(Path.cwd(), None, world, options)
     model = open_model(ref, how)
     run = begin(world, project, kit_of(order.question or {}), order)
     return _opened(run, model, how, options)
@@ -91,7 +91,7 @@ def resume_question(
     if changes and not options.accept_changes:
         refuse_changes(changes, options.command(folder.name, "--accept-changes"))
     ref = replace(resolve(said[0], source=said[1]), role=start["question"]["role"])
-    how = opening(world.here if options.model else Path(start["cwd"]), None, world, options)
+    how = opening(Path.cwd() if options.model else Path(start["cwd"]), None, world, options)
     model = open_model(askable(ref), how)
     run = reopen(world, catalog.project, folder, kit_of(start["question"]), (), options.by, changes)
     return _opened(run, model, how, options)

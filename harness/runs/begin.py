@@ -166,7 +166,7 @@ def _start_data(run: Run, order: Order) -> dict[str, Any]:
     data["git"] = git_state(run.project)
     facts = machine()
     data |= {"harness": __version__, "host": facts["host"], "boot": facts["boot"], "pid": facts["pid"]}
-    data["cwd"] = str(run.world.here)
+    data["cwd"] = str(Path.cwd())
     data["confine"] = told(run.world)
     if order.path:
         data["path"] = order.path

@@ -84,7 +84,7 @@ def start_skill(
     confine(world, catalog.project, skill.inputs, values, kit, skill)
     budget = in_force(world, skill.budget, parse_budget(options.budget))
     refuse_unpriced(ref, budget.get("usd"))
-    model = open_for(catalog, ref, skill, goal, values, opening(world.here, skill, world, options))
+    model = open_for(catalog, ref, skill, goal, values, opening(Path.cwd(), skill, world, options))
     order = Order(
         skill.name, goal, values, budget, rules, ref, source=options.source, foreign=options.foreign,
         flags=options.kept(),
@@ -92,7 +92,7 @@ def start_skill(
         project=guide(world, catalog.project, skill), context=pointed_to(world, catalog.project, options.context),
     )  # fmt: skip
     run = begin(world, catalog.project, kit, order)
-    return _skill_session(run, catalog, resolved, model, options, world.here)
+    return _skill_session(run, catalog, resolved, model, options, Path.cwd())
 
 
 def _skill_session(
@@ -236,7 +236,7 @@ def _resume_skill(
     kit = playable(kit, resolved, ref, options.wishes)
     refuse_unpriced(ref, {**current_state(folder).budget, **parse_budget(options.budget)}.get("usd"))
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in (start.get("inputs") or {}).items()}
-    cwd = world.here if options.model else Path(start["cwd"])
+    cwd = Path.cwd() if options.model else Path(start["cwd"])
     wanted = sets.for_skill(kit, partial(within, catalog, skill_places(catalog, skill), kit.folder), options.sets)
     confine(world, catalog.project, skill.inputs, values, kit, skill)
     in_force(world, {}, parse_budget(options.budget))  # one above a file's is refused before anything is written
