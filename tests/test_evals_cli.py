@@ -254,7 +254,10 @@ def test_failed_runs_are_grouped_by_cause_and_become_masked_candidates(project: 
     home.write_text("version: 1\nsandbox: {require: none}\nsecrets: {API_TOKEN: {from: env, tools: [look]}}\n")
     model = f"scripted:{evals(project)}/scripts/good.yaml"
     env = {"API_TOKEN": "sesame-9081-open"}
-    harness("run", "sound", "why is sesame-9081-open late", "-m", model, cwd=project, **env)
+    skill = project / "skills" / "sound" / "SKILL.md"
+    skill.write_text(skill.read_text().replace("  requires: look\n", "  requires: look\n  inputs: |\n    log <PATH>\n"))
+    (project / "b.log").write_text("token sesame-9081-open\nbatch 42\n")
+    harness("run", "sound", "why is sesame-9081-open late", "-i", "log=b.log", "-m", model, cwd=project, **env)
     (project / "a.log").write_text("disk 97 full\n")
     harness("run", "sound", "x", "-m", model, "-b", "calls=1", cwd=project, **env)
     said = json.loads(harness("eval", "mine", "--json", cwd=project, **env).stdout)["causes"]
@@ -264,4 +267,8 @@ def test_failed_runs_are_grouped_by_cause_and_become_masked_candidates(project: 
     path = project / done.stdout.strip()
     assert done.returncode == 0 and path.parent.name == "candidates" and "sesame-9081-open" not in path.read_text()
     assert "goal:" in path.read_text() and run in path.read_text()
+    [given] = (evals(project) / "fixtures").glob("mined-*/given/b.log")
+    assert "batch 42" in given.read_text() and "sesame" not in given.read_text()
     assert harness("eval", "mine", "--case", run.rsplit("-", 1)[-1], cwd=project, **env).returncode == 2
+    path.rename(evals(project) / "cases" / path.name)
+    assert evaluated(project, "--case", path.stem, "--trials", "1", model=model, **env).returncode == 1

@@ -82,7 +82,7 @@ def _draft(at: Place, name: str) -> Path:
         what = f"{skill.name} is not of this project"
         raise HarnessError(what, "copy the skill into skills/ first", str(skill.folder))
     try:
-        return draft(folder, skill.folder / "evals", masker_of(at).text)
+        return draft(folder, skill.folder / "evals", at.project, masker_of(at).text)
     except FileExistsError as error:
         where = str(error.filename)
         raise HarnessError("there is a case of this run already", "move it, or delete it", where) from error

@@ -16,7 +16,6 @@ from harness.tools.regular import read_regular
 
 CANDIDATES = "candidates"
 MAX_FILE = 1 << 20
-PLACES = ("PATH", "FILE", "DIR")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ def _newest_trouble(state: State) -> str:
     return ""
 
 
-def draft(folder: Path, evals: Path, hide: Callable[[str], str]) -> Path:
+def draft(folder: Path, evals: Path, project: Path, hide: Callable[[str], str]) -> Path:
     """Write a case from a run, with its secrets masked and its input files beside it; never over another one.
 
     It is put where no evaluation finds it: a person looks at it and moves it. Raises OSError, FileExistsError.
@@ -69,7 +68,7 @@ def draft(folder: Path, evals: Path, hide: Callable[[str], str]) -> Path:
     state = read_state(folder)
     assert state is not None
     start, name = state.start, folder.name.rsplit("-", 1)[-1]
-    files = _files(start, hide)
+    files = _files(state.inputs, project, hide)
     case: dict[str, Any] = {"goal": hide(blob_text(folder, start.get("goal")))}
     inputs = {key: hide(str(value)) for key, value in state.inputs.items() if isinstance(value, str)}
     case |= {"inputs": {key: f"given/{Path(value).name}" if key in files else value for key, value in inputs.items()}}
@@ -87,11 +86,11 @@ def draft(folder: Path, evals: Path, hide: Callable[[str], str]) -> Path:
     return path
 
 
-def _files(start: Mapping[str, Any], hide: Callable[[str], str]) -> dict[str, str]:
+def _files(inputs: Mapping[str, Any], project: Path, hide: Callable[[str], str]) -> dict[str, str]:
     """The text of each input that is a small file, by the input's name, masked."""
     found = {}
-    for key, value in (start.get("inputs") or {}).items():
-        path = Path(start.get("cwd") or ".") / value if isinstance(value, str) and value else None
+    for key, value in inputs.items():
+        path = project / value if isinstance(value, str) and value else None
         try:
             raw = read_regular(path, MAX_FILE) if path is not None else b""
         except (OSError, ValueError):
