@@ -83,6 +83,34 @@ def test_no_way_round_makes_a_value_known_that_the_model_says(project: Project, 
     assert "replay" not in ran.spawned
 
 
+ECHOES = [
+    ([call("find", "--about", "r-9999")], "stands in what find #1 brought only because its own call said it", True),
+    ([call("note", "r-9999"), {"read": "notes.txt"}], "was said by note #1 before anything made it known", False),
+    ([{"read": "AGENTS.md"}], "stands in AGENTS.md #1, which makes nothing known", True),
+    ([], "stands in the skill's own text, which makes nothing known", True),
+]
+
+
+@pytest.mark.parametrize(("before", "why", "reads"), ECHOES)
+def test_a_refusal_says_where_a_value_stands_and_names_only_ways_that_lead_out(
+    project: Project, before: list[dict[str, Any]], why: str, reads: bool
+) -> None:
+    project.file("AGENTS.md", "like r-9999")
+    project.skill(tools="find replay note", body="" if before else "For example: replay --id r-9999")
+    project.tool("find", 'echo "${2:-nothing} is no id; r-9998"', "@option --about <TEXT>  what\n@meta effect read")
+    ran = project.run([*(reply(one) for one in before), reply(call("replay", "--id", "r-9999")), finish()])
+    said = ran.reasons()[-1]
+    assert f"--id r-9999 {why}" in said and "is in nothing" not in said, said
+    assert ("read a file that holds it" in said) == ("find it with find" in said) == reads
+    assert "ask the user to name it" in said
+    assert ("use one of these" in said) == ("nearest: r-9998" in said) == (before[:1] == [ECHOES[0][0][0]]), said
+
+
+def test_what_is_itself_not_known_is_no_nearest_value(project: Project) -> None:
+    said = [reply(call("note", "r-9998")), reply({"read": "notes.txt"}), reply(call("replay", "--id", "r-9999"))]
+    assert "nearest" not in project.run([*said, finish()]).reasons()[-1]
+
+
 def test_the_models_question_makes_nothing_known_and_the_answer_does(project: Project) -> None:
     ran = project.run([reply({"ask": "is it r-9999?"}), reply(call("replay", "--id", "r-9999"), REPLAY), finish()])
     project.say(ran.folder, "answer", text="no, r-1841")

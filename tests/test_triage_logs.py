@@ -51,6 +51,15 @@ def real(name: str) -> Path:
     return path
 
 
+def test_an_id_is_looked_for_whole_and_a_text_anywhere(tmp_path: Path) -> None:
+    held = ["req-1 failed", "id=req-1,", "/orders/req-1", "sent req-1."]
+    others = ["req-12 failed", "req-1-a", "xreq-1", "a_req-1", "req-1.2 failed", "preq-1x"]
+    (tmp_path / "app.log").write_text("".join(f"2026-01-02 10:00:00 ERROR {line}\n" for line in [*held, *others]))
+    for option, count in (("--request-id", 4), ("--match", 10)):
+        found = search(tmp_path, "--logs", "app.log", option, "req-1")
+        assert sum(group["count"] for group in found["groups"]) == count
+
+
 def test_hadoop_names_the_lost_resource_manager_and_the_lease(tmp_path: Path) -> None:
     lines = triage(tmp_path, real("Hadoop.log"))
     for said in ("msra-sa-41:8030", "ERROR IN CONTACTING RM", "Failed to renew lease"):

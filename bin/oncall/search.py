@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 
 from oncall import clock, groups, records, severity
 from oncall.output import MISSING, clip, emit, plural, stop
@@ -81,9 +82,10 @@ def _read(roots: list[str], notes: list[str]) -> tuple[list[records.Record], int
 def _narrow(found: list[records.Record], options: argparse.Namespace) -> list[records.Record]:
     if options.service != "all":
         found = [record for record in found if _is_of(record, options.service)]
-    for wanted in (options.request_id, options.match):
-        if wanted:
-            found = [record for record in found if wanted in record.message or any(wanted in m for m in record.more)]
+    if options.request_id:
+        found = _holding(found, re.compile(rf"(?<![\w-]){re.escape(options.request_id)}(?![\w-]|\.\w)"))
+    if options.match:
+        found = _holding(found, re.compile(re.escape(options.match)))
     if options.since:
         try:
             back = clock.span(options.since)
@@ -92,6 +94,10 @@ def _narrow(found: list[records.Record], options: argparse.Namespace) -> list[re
         newest = max((record.time for record in found if record.time is not None), default=0.0)
         found = [record for record in found if record.time is None or record.time >= newest - back]
     return found
+
+
+def _holding(found: list[records.Record], wanted: re.Pattern[str]) -> list[records.Record]:
+    return [record for record in found if any(map(wanted.search, (record.message, *record.more)))]
 
 
 def _is_of(record: records.Record, service: str) -> bool:

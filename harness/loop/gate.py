@@ -30,7 +30,7 @@ from harness.tools import Tool, can_answer
 from harness.tools.discovery import digest_of
 
 DIGEST_SHOWN = 16
-MAX_DEPTH = 3
+MAX_DEPTH, MOST_FINDERS = 3, 3
 
 
 def judge(run: Run, op: Operation, call: dict[str, Any] | None = None) -> Decision:
@@ -98,7 +98,18 @@ def build_request(run: Run, op: Operation) -> tuple[Request, tuple[int, ...]]:
     request, needs = _request(run, op)
     tool = run.toolset.tools.get(op.tool)
     digest = digest_of(tool) if tool is not None else ""
+    request = replace(request, finders=_finders(run, request))
     return replace(request, run=run.name, op=op.n, depth=run.depth, digest=digest, halted=_halted(run, op)), needs
+
+
+def _finders(run: Run, request: Request) -> tuple[str, ...]:
+    """What may bring a value that is not known: the tools whose values the graph wants here, then others that read."""
+    if all(one.sources for one in request.grounding):
+        return ()
+    kit = run.toolset
+    bound = [need.name for need in kit.graph.needs(request.tool) if need.options]
+    reads = [name for name in kit.available if name in kit.tools and kit.tools[name].effect == "read"]
+    return tuple(name for name in dict.fromkeys((*bound, *reads)) if name != request.tool)[:MOST_FINDERS]
 
 
 def _halted(run: Run, op: Operation) -> tuple[str, str, str] | None:
@@ -240,7 +251,7 @@ def record(
         data["code"] = decision.code
     data["rules"] = [rule for rule in decision.rules if rule != "default"]
     if decision.reasons:
-        data["reasons"] = list(decision.reasons)
+        data["reasons"] = [*decision.reasons, *([decision.fix] if decision.code == "UNGROUNDED" else [])]
     data |= {"effect": request.effect, "repeat": repeat_of(run, tool)}
     if request.amounts:
         data["amounts"] = {currency: f"{amount:f}" for currency, amount in request.amounts.items()}

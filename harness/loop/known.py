@@ -17,7 +17,7 @@ from harness.events.scan import blob_text
 from harness.events.state import Operation, State
 from harness.loop.made import said_in
 from harness.loop.run import Run
-from harness.policy.grounding import MAX_TEXT, Known, Near, Source, joined, occurs
+from harness.policy.grounding import MAX_TEXT, Found, Known, Source, joined, occurs
 from harness.prompt.texts import GUIDES
 from harness.tools.regular import read_regular
 
@@ -59,7 +59,7 @@ def _file_receipts(run: Run, state: State, text: Text, below: str = "") -> None:
             for part in ("out", "err"):
                 run.known.file(source, _stored(op.result.get(part), text), said)
         if op.effect != "read":
-            run.known.wrote(argv_in(op, text))
+            run.known.wrote(argv_in(op, text), f"{_name(op)} #{n}{f' of {below}' if below else ''}")
 
 
 def _name(op: Operation) -> str:
@@ -102,7 +102,34 @@ def sources_of(run: Run, value: str) -> tuple[Source, ...]:
     return known_of(run).sources(value) or run.known_above(value)
 
 
-def look_up(run: Run, value: str) -> tuple[tuple[Source, ...], Near]:
-    """The sources of a value; where it has none, the known values near it."""
+def look_up(run: Run, value: str) -> Found:
+    """The sources of a value; where it has none, the known values near it and where it stands all the same."""
     found = sources_of(run, value)
-    return found, () if found else known_of(run).near(value)
+    if found:
+        return Found(found)
+    known = known_of(run)
+    label, written = known.echo(value)
+    if written:
+        echo = f"was said by {label} before anything made it known, so what holds it since may repeat that call"
+    elif label:
+        echo = f"stands in what {label} brought only because its own call said it"
+    elif label := _no_source(run, value):
+        echo = f"stands in {label}, which makes nothing known"
+    else:
+        echo = ""
+    return Found((), known.near(value), echo, written)
+
+
+def _no_source(run: Run, value: str) -> str:
+    """Which text holds a value though it is no source: what a model wrote, the skill's own files, our own notes."""
+    sought, folder = joined([value]), run.toolset.folder
+    for n in run.state.receipts:
+        op = run.state.ops[n]
+        if (op.child is not None or (op.result is not None and _is_own(run, op))) and occurs(
+            sought, joined([_stored((op.result or {}).get("out"), run.text)])
+        ):
+            return f"{_name(op) or op.verb} #{n}"
+    if folder is None or not (folder / "SKILL.md").is_file():
+        return ""
+    body = read_regular(folder / "SKILL.md", MAX_TEXT).decode("utf-8", "replace")
+    return "the skill's own text" if occurs(sought, joined([body])) else ""

@@ -15,7 +15,7 @@ from harness.errors import TOO_LARGE
 from harness.policy import Operator, Policy
 from harness.policy.destinations import named
 from harness.policy.effects import effect_of, only_reads
-from harness.policy.grounding import Near, Source
+from harness.policy.grounding import Found, Source
 from harness.policy.hosts import is_argument
 from harness.policy.names import folded
 from harness.policy.paths import Area, Mode, check, has_variable, is_path_like
@@ -28,7 +28,7 @@ from harness.tools.meta import spelled
 from harness.tools.notation import MAX_DEPTH, expected, json_depth, shown
 
 MAX_CALLS, MAX_ARGS, MAX_ARGV_BYTES = 64, 256, 128 * 1024
-Knows = Callable[[str], tuple[tuple[Source, ...], Near]]
+Knows = Callable[[str], Found]
 """The sources of a value; where it has none, known values near it with theirs."""
 _PATHS = ("PATH", "FILE", "DIR")
 _NUMBERS = ("INT", "NUM", "AMOUNT")
@@ -165,7 +165,7 @@ def _sources(tool: Tool, typed: Mapping[str, Typed], scene: Scene) -> dict[str, 
 
 def _kinds(text: str, scene: Scene) -> frozenset[str]:
     """The user is a source only of what stands whole in the user's words."""
-    kinds = {source.kind for source in scene.known(text)[0]} - {"user"} if scene.known is not None else set[str]()
+    kinds = {source.kind for source in scene.known(text).sources} - {"user"} if scene.known is not None else set[str]()
     return frozenset(kinds | ({"user"} if named(text, scene.words()) else set()))
 
 
@@ -182,8 +182,9 @@ def _grounding(tool: Tool, typed: Mapping[str, Typed], scene: Scene) -> tuple[Gr
 
 
 def _ground(option: str, text: str, known: Knows) -> Grounding:
-    sources, near = known(text)
-    return Grounding(option, text, tuple(source.label for source in sources), tuple(map(_told, near)))
+    found = known(text)
+    labels = tuple(source.label for source in found.sources)
+    return Grounding(option, text, labels, tuple(map(_told, found.near)), found.echo, found.written)
 
 
 def _told(near: tuple[str, Source]) -> str:

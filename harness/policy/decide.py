@@ -12,7 +12,7 @@ from harness.events.state import Spent
 from harness.policy import EFFECTS, RELAXABLE, SETTINGS, Grant, Policy, Rule, Setting
 from harness.policy.budget import EFFECT_KEYS, limit, money_limits, money_spent, used
 from harness.policy.destinations import code_points
-from harness.policy.request import CheckedPath, Decision, Destination, Request
+from harness.policy.request import CheckedPath, Decision, Destination, Grounding, Request
 from harness.policy.rules import binds_all, grants, matches, ties
 
 MOST_SHOWN = 200
@@ -124,12 +124,20 @@ def _ungrounded(request: Request) -> Decision | None:
     if not unknown:
         return None
     reasons = [
-        f"{one.option} {_shown(one.value)} is in nothing that the user or a result said"
+        f"{one.option} {_shown(one.value)} {one.echo or 'is in nothing that the user or a result said'}"
         + (f"; nearest: {', '.join(one.nearest)}" if one.nearest else "")
         for one in unknown
     ]
-    fix = "use one of these, or find it first" if any(one.nearest for one in unknown) else "find it first"
-    return _deny("UNGROUNDED", "known", *reasons, fix=fix)
+    return _deny("UNGROUNDED", "known", *reasons, fix=_way_out(request, unknown))
+
+
+def _way_out(request: Request, unknown: Collection[Grounding]) -> str:
+    """What makes such a value known: one that is, a look that is still to come, or a person."""
+    ways = ["use one of these"] if any(one.nearest for one in unknown) else []
+    if not all(one.written for one in unknown):
+        ways += [f"find it with {', '.join(request.finders)}"] if request.finders else []
+        ways += ["read a file that holds it"]
+    return f"{', or '.join([*ways, 'ask the user to name it'])}; saying it in a call makes nothing known"
 
 
 def over_budget(effect: str, amounts: Mapping[str, Decimal], policy: Policy, spent: Spent) -> Decision | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from harness.errors import HarnessError
 from harness.policy import Example, Policy, Rule
 from harness.policy.compose import Knows, Scene, compose
-from harness.policy.grounding import Known, Source
+from harness.policy.grounding import Found, Known, Source
 from harness.policy.paths import Area
 from harness.policy.rules import failing, matches
 from harness.policy.settings import Settings
@@ -61,7 +61,7 @@ def knows(words: Iterable[str]) -> Knows:
     known = Known()
     for text in words:
         known.file(Source("user", "the user's words"), text)
-    return lambda value: (known.sources(value), ())
+    return lambda value: Found(known.sources(value))
 
 
 def unsure(rules: Iterable[Rule], lookup: Lookup) -> Iterator[tuple[Rule, str, str]]:

@@ -38,6 +38,19 @@ Near = tuple[tuple[str, Source], ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Found:
+    """What there is of a value: its sources; without one the nearest known values, and what it is an echo of.
+
+    `echo` says in words where it stands all the same. `written`: nothing but a person's word makes it known any more.
+    """
+
+    sources: tuple[Source, ...] = ()
+    near: Near = ()
+    echo: str = ""
+    written: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class _Text:
     """One filed text in its normal form, and what was said to get it, which it cannot make known."""
 
@@ -59,6 +72,7 @@ class Known:
     _holders: dict[str, dict[str, list[int]]] = field(default_factory=dict)
     _written: list[tuple[int, str]] = field(default_factory=list)
     _writers: dict[str, list[int]] = field(default_factory=dict)
+    _labels: list[str] = field(default_factory=list)
 
     def file(self, source: Source, text: str, said: Sequence[str] = ()) -> None:
         """Take in a text. `said` are the words of the call that brought it: an echo makes nothing known."""
@@ -69,8 +83,9 @@ class Known:
             holders.setdefault(_SAID + key if key in echoed else key, []).append(len(self._texts))
         self._texts.append(filed)
 
-    def wrote(self, said: Sequence[str]) -> None:
+    def wrote(self, said: Sequence[str], label: str = "a call") -> None:
         """A call with these words may have changed something: from here on no text makes them known."""
+        self._labels.append(label)
         words = _folded(said)
         for key in _keys(words):
             self._writers.setdefault(key, []).append(len(self._written))
@@ -99,6 +114,18 @@ class Known:
                 return text.source
         return None
 
+    def echo(self, value: str) -> tuple[str, bool]:
+        """Why a value is not known though it may stand somewhere: the call or text that said it, or an empty label.
+
+        True: that was a call which may have changed something, so nothing found from then on makes it known.
+        """
+        sought = normal(value).casefold()
+        for label, (_, words) in zip(self._labels, self._written, strict=True):
+            if occurs(sought, words):
+                return label, True
+        holders = (text.source.label for text in self._texts if occurs(sought, text.text.casefold()))
+        return next(holders, ""), False
+
     def near(self, value: str) -> Near:
         """Up to five known values that look like this one, nearest first, with their source: newest texts first."""
         import difflib  # only needed once something was refused
@@ -106,8 +133,8 @@ class Known:
         words: dict[str, tuple[str, Source]] = {}
         for word, source in islice(self._words(), MAX_LOOKED_AT):
             words.setdefault(word.casefold(), (word, source))
-        close = difflib.get_close_matches(normal(value).casefold(), words, MAX_NEAR, 0.5)
-        return tuple(words[word] for word in close)
+        close = difflib.get_close_matches(normal(value).casefold(), words, 4 * MAX_NEAR, 0.5)
+        return tuple(islice((words[word] for word in close if self.sources(word)), MAX_NEAR))
 
     def _words(self) -> Iterator[tuple[str, Source]]:
         for text in reversed(self._texts):

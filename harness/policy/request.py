@@ -52,12 +52,17 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class Grounding:
-    """A value that must be known: where it is from, nearest known values where it is from nowhere."""
+    """A value that must be known: where it is from; nearest known values where it is from nowhere, what it echoes.
+
+    `written`: nothing but a person's word makes it known any more.
+    """
 
     option: str
     value: str
     sources: tuple[str, ...] = ()
     nearest: tuple[str, ...] = ()
+    echo: str = ""
+    written: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,7 @@ class Request:
     lacks, `lacking` which have no value, `ungranted` which the person's policy does not give to the tool. `halted` is
     (class, rule, reason) when calls of the tool may not start now, whatever their arguments.
 
+    `finders` are tools that may bring a value which is not known.
     `typed` are the arguments by the name that the header writes, `--opt` or `arg`; one without a value is not there.
     `sources` says for each text of an argument where it is from (`user`, `input`, `file`, `skill`, `tool:NAME`);
     `traced` is False while only `user` was looked for. `amounts` are sums by currency. `tainted`: untrusted text is in
@@ -119,6 +125,7 @@ class Request:
     sources: Mapping[str, tuple[frozenset[str], ...]] = field(default_factory=dict)
     traced: bool = False
     grounding: tuple[Grounding, ...] = ()
+    finders: tuple[str, ...] = ()
     amounts: Mapping[str, Decimal] = field(default_factory=dict)
     hosts: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
