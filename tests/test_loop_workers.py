@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from harness.errors import HarnessError
 from tests.loop_world import Project, Ran, Skipping, call, finish, reply
 
 
@@ -49,6 +50,21 @@ def test_case_30_an_end_is_the_same_word_in_event_and_result(project: Project, s
     data = ran.of("tool.end")[0]["data"]
     assert (data["stop"], data["exit"], ran.stop.name) == (stop, code, "passed")
     assert Ran(ran.stop, ran.child(), []).end["stop"] == stop
+
+
+def test_a_tool_that_only_a_worker_has_is_denied_and_allowed_by_name(project: Project) -> None:
+    """Two runs below, whose list it is on; the run itself has none of that name."""
+    project.skill("helper", tools="deepest")
+    project.skill("deepest", tools="look send")
+    below = {"helper": [reply(call("deepest", "x")), finish()], "deepest": [reply(call("send")), finish(), finish()]}
+    allowed = project.run([reply(call("helper", "x")), finish()], allow=["send"], **below)
+    assert (allowed.stop.name, allowed.spawned) == ("passed", ["send"])
+    denied = project.run([reply(call("helper", "x")), finish()], deny=["send"], **below)
+    assert (denied.stop.name, denied.spawned) == ("passed", [])
+    with pytest.raises(HarnessError, match=r"sned is no tool of this run.*send"):
+        project.run([finish()], deny=["sned"])
+    again = project.resume(denied.folder, "go on", allow=("deepest",))
+    assert again.of("resume")[-1]["data"]["flags"] == {"allow": ["deepest"]}, "and what was kept names it, too"
 
 
 def test_case_30_a_denied_worker(project: Project) -> None:

@@ -34,6 +34,7 @@ from harness.runs.kit import skill_kit, tool_kit
 from harness.runs.narrow import below_skill, named
 from harness.runs.peek import peek, read_state
 from harness.runs.pins import said_in
+from harness.runs.uses import by_name, run_uses
 from harness.skills import Resolved
 from harness.skills.check import resolve
 from harness.skills.discovery import Catalog
@@ -122,7 +123,8 @@ def look_at(guard: Guard, catalog: Catalog, folder: Path, tool: Tool | None = No
     else:
         world.guard, kit = guard, tool_kit(catalog, tool) if tool is not None else Toolset({})
     said = Options().with_kept(said_in(follow(folder)))
-    rules = rules_of(kit, said) if tool is not None or kit.folder is not None else ()
+    is_whole = tool is not None or kit.folder is not None
+    rules = rules_of(kit, said, lambda: by_name(run_uses(catalog, folder))) if is_whole else ()
     run = Run(unowned(folder, world.io, world.clock), world, kit, catalog.project, rules)
     _link_up(run, guard, catalog, start)
     return run

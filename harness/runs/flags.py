@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from harness.loop.toolset import Toolset
 from harness.models.agent import FLAG, NAME
 from harness.models.choice import Wishes
 from harness.policy import Rule, Test
+from harness.tools import Tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +70,21 @@ class Options:
         return replace(self, model=None)
 
 
-def rules_of(kit: Toolset, options: Options) -> tuple[Rule, ...]:
-    """`--allow 'TOOL --opt=value'` and `--deny TOOL` as rules. Raises HarnessError for a name that is no tool."""
-    known = [*kit.tools, *kit.workers]
-    for name in (*options.deny, *(shlex_words(text)[0] for text in options.allow)):
+def rules_of(kit: Toolset, options: Options, below: Callable[[], Mapping[str, Tool]]) -> tuple[Rule, ...]:
+    """`--allow 'TOOL --opt=value'` and `--deny TOOL` as rules, which hold in the runs that this one begins, too.
+
+    `below` are all tools and workers of those, by name. Raises HarnessError for a name that is none.
+    """
+    names = [*options.deny, *(shlex_words(text)[0] for text in options.allow)]
+    known = {**kit.workers, **kit.tools}
+    if any(name not in known for name in names):
+        known = {**below(), **known}
+    for name in names:
         if name not in known:
             fix = f"name one of: {' '.join(known)}"
             raise HarnessError(f"{name} is no tool of this run{near_text(name, known)}", fix)
     denied = (Rule("deny", (name,), place=f"--deny {name}", source="run") for name in options.deny)
-    return (*(_allow(kit, text) for text in options.allow), *denied)
+    return (*(_allow(known, text) for text in options.allow), *denied)
 
 
 def shlex_words(text: str) -> list[str]:
@@ -92,11 +99,11 @@ def shlex_words(text: str) -> list[str]:
     return words
 
 
-def _allow(kit: Toolset, text: str) -> Rule:
+def _allow(known: Mapping[str, Tool], text: str) -> Rule:
     name, *words = shlex_words(text)
-    tool = kit.tools.get(name)
+    tool = known[name]
     rule = Rule("allow", (name,), place=f"--allow {text!r}", source="run")
-    if tool is None or not tool.declared:
+    if not tool.declared:
         return replace(rule, where=(("args", Test("eq", tuple(words), whole=True)),)) if words else rule
     given: dict[str, tuple[str, ...]] = {}
     options = {p.name: p for p in tool.parameters if p.kind != "arg"}

@@ -55,6 +55,7 @@ from harness.runs.pins import pinned, said_in
 from harness.runs.renewal import StandIns, refuse_unpriced
 from harness.runs.sets import Within, inputs_in, within
 from harness.runs.speaker import is_handed_over, model_of, open_for, opening, playable, usable
+from harness.runs.uses import by_name, file_uses, run_uses, skill_uses, tool_uses
 from harness.skills import Resolved, Skill
 from harness.skills.discovery import Catalog
 from harness.skills.names import find
@@ -80,7 +81,7 @@ def start_skill(
     values = rebased(skill.inputs, values, catalog.project, world.here)
     ref = model_of(options, skill)
     kit = playable(skill_kit(resolved, options.is_open), resolved, ref, options.wishes)
-    rules = rules_of(kit, options)
+    rules = rules_of(kit, options, lambda: by_name(skill_uses(catalog, skill)))
     confine(world, catalog.project, skill.inputs, values, kit, skill)
     budget = in_force(world, skill.budget, parse_budget(options.budget))
     refuse_unpriced(ref, budget.get("usd"))
@@ -124,8 +125,9 @@ def start_pipeline(world: World, catalog: Catalog, path: Path, words: Sequence[s
     confine(world, catalog.project, tool.parameters, values, kit)
     budget = in_force(world, {}, parse_budget(options.budget))
     digests = {"skill": file_pin(tool.path), "tools": tool_pins(kit.tools)}
+    rules = rules_of(kit, options, lambda: by_name(file_uses(catalog, path)))
     order = Order(
-        tool.name, "", values, budget, rules_of(kit, options), asking.named(*(options.model or ("", ""))),
+        tool.name, "", values, budget, rules, asking.named(*(options.model or ("", ""))),
         flags=options.kept(), digests=digests, path=str(path.resolve()), parameters=tool.parameters,
     )  # fmt: skip
     run = begin(world, catalog.project, kit, order)
@@ -155,8 +157,9 @@ def start_tool(world: World, catalog: Catalog, tool: Tool, words: Sequence[str],
     confine(world, catalog.project, tool.parameters, parse(tool, words)[0], kit)
     budget = in_force(world, {}, parse_budget(options.budget))
     digests = {"skill": "", "tools": tool_pins(kit.tools)}
+    rules = rules_of(kit, options, lambda: by_name(tool_uses(catalog, tool)))
     order = Order(
-        tool.name, "", {"args": tuple(words)}, budget, rules_of(kit, options), flags=options.kept(), digests=digests,
+        tool.name, "", {"args": tuple(words)}, budget, rules, flags=options.kept(), digests=digests,
         path=str(tool.path), parameters=None,
     )  # fmt: skip
     run = begin(world, catalog.project, kit, order)
@@ -241,7 +244,8 @@ def _resume_skill(
     confine(world, catalog.project, skill.inputs, values, kit, skill)
     in_force(world, {}, parse_budget(options.budget))  # one above a file's is refused before anything is written
     model = open_for(catalog, ref, skill, _goal(folder, start), values, opening(cwd, skill, world, options))
-    run = reopen(world, catalog.project, folder, kit, rules_of(kit, options), options.by, changes, options.kept())
+    rules = rules_of(kit, options, lambda: by_name(skill_uses(catalog, skill)))
+    run = reopen(world, catalog.project, folder, kit, rules, options.by, changes, options.kept())
     session = _skill_session(run, catalog, resolved, model, options, cwd)
     run.anew = options.model == (NAME, FLAG) and run.state.turn > 0  # it may have lost its memory
     sets.write(run, wanted)
@@ -283,7 +287,8 @@ def _resume_other(
     values = _inputs(folder, wanted) if tool.pipeline else parse(tool, start["inputs"].get("args") or ())[0]
     confine(world, catalog.project, tool.parameters, values, kit)
     in_force(world, {}, parse_budget(options.budget))
-    run = reopen(world, catalog.project, folder, kit, rules_of(kit, options), "user", changes, options.kept())
+    rules = rules_of(kit, options, lambda: by_name(run_uses(catalog, folder)))
+    run = reopen(world, catalog.project, folder, kit, rules, "user", changes, options.kept())
     sets.write(run, wanted)
     if pipeline is not None:
         return _pipeline_session(run, catalog, path, pipeline, options)

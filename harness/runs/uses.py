@@ -24,6 +24,7 @@ from harness.skills.discovery import Catalog
 from harness.skills.names import find
 from harness.skills.reading import is_skill_file
 from harness.skills.stages import find_tool
+from harness.skills.worker import as_tool
 from harness.tools import Tool
 from harness.tools.header import read_tool
 from harness.tools.stages import read_pipeline
@@ -141,6 +142,12 @@ def all_uses(catalog: Catalog) -> Uses:
         if root.bin is not None and root.origin in ("project", "config"):
             search.all(catalog.tools(root.bin).values(), [catalog.project / "bin", root.bin])
     return search.uses
+
+
+def by_name(uses: Uses) -> Mapping[str, Tool]:
+    """The tools of what would be used, and its workers as tools."""
+    workers = {found.skill.name: as_tool(found.skill, found.skill.name) for found in uses.skills.values()}
+    return {**workers, **{tool.name: tool for tool in uses.tools.values()}}
 
 
 def files_of(uses: Uses, scope: Scope) -> Mapping[Path, tuple[Path, ...]]:
