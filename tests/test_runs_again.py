@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from harness.errors import HarnessError
+from harness.events.clock import Clock
+from harness.events.io import IO
+from harness.events.line import frame
+from harness.runs.cut import Wish
 from harness.runs.fork import fork, point, read_source
 from harness.runs.peek import read_state
+from harness.runs.redact import redact
 from tests.loop_world import CountingIO, Project, Ran, call, finish, reply
 
 LINE = """
@@ -342,3 +348,45 @@ def test_a_payment_whose_words_were_set_is_not_repeated_for_what_they_replaced(p
     more = project.resume(ran.folder, sets=("inputs.who=eve",))
     assert (more.stop.name, more.spawned) == ("passed", ["first"])
     assert (project.path / "paid").read_text().split() == ["ann", "zed"]
+
+
+@pytest.fixture
+def paid(tmp_path: Path) -> Project:
+    """A run that calls a pipeline twice; what that pays with falls on a ledger."""
+    made = Project(tmp_path)
+    made.tool("pay", 'echo "$2" >> paid; echo paid', "@option --x! <X>  what\n@meta effect external")
+    made.tool("poke", "echo poked", "@option --x! <X>  what\n@meta effect external\n@meta repeat opaque")
+    made.stages("line", 'p: {run: [pay, --x, "${inputs.a}"]}\n', "@option --a! <A>  what")
+    made.skill(tools="line poke pay")
+    return made
+
+
+def called_twice(paid: Project) -> Ran:
+    """The first call has ended; the run waits before the second one."""
+    calls = [reply(call("line", "--a", "word")), reply(call("poke", "--x", "1")), reply(call("line", "--a", "word"))]
+    ran = paid.run([*calls, finish()], allow=("pay",))
+    assert (ran.stop.name, paid.noted("paid")) == ("needs-approval", ["word"])
+    paid.say(ran.folder, "approve")
+    return ran
+
+
+def test_a_second_call_of_a_pipeline_refuses_a_first_one_that_was_redacted(paid: Project) -> None:
+    ran = called_twice(paid)
+    redact(ran.child(), Wish(text="word"), "why", "user:x", IO(), Clock(), None)
+    more = paid.resume(ran.folder)
+    end = more.of("tool.end")[-1]["data"]
+    assert (end["class"], paid.noted("paid")) == ("MISCONFIGURED", ["word"])
+    assert end["why"] == f"{ran.child().name}, the call before (#1), was redacted: what it did would be done again"
+
+
+def test_a_second_call_of_a_pipeline_refuses_an_unsettled_source(paid: Project) -> None:
+    """What the first call began and left without an end may have paid: nothing pays again before it is known."""
+    ran = called_twice(paid)
+    ended = ran.child() / "events.jsonl"
+    lines = [json.loads(text) for text in ended.read_text().splitlines() if '"kind":"tool.end"' not in text]
+    parts = [frame(n, e["epoch"], e["at"], e["kind"], e["data"], e.get("op")) for n, e in enumerate(lines, 1)]
+    ended.write_bytes(b"".join(parts))
+    more = paid.resume(ran.folder)
+    end = more.of("tool.end")[-1]["data"]
+    assert (end["class"], paid.noted("paid")) == ("MISCONFIGURED", ["word"])
+    assert end["why"] == "operation #1 (pay) of the call before may have had its effect"

@@ -228,7 +228,7 @@ def test_it_asks_before_it_chooses_by_itself_and_says_the_flag_where_nobody_is(p
         terminal.until("[n] no")
         terminal.keys(answer)
         code, seen = terminal.end()
-        assert code == 0 and run.exists() == left, seen
+        assert code == 0 and run.exists() == left and "no run fits" not in seen, seen
 
 
 def test_dry_run_default_choice_json_and_bad_words(project: Path) -> None:
@@ -246,6 +246,17 @@ def test_dry_run_default_choice_json_and_bad_words(project: Path) -> None:
 def test_a_stop_that_is_none_is_named_with_the_option_that_was_typed(project: Path) -> None:
     code, gone, said = prune(project, "--stop", "failde", "-n")
     assert (code, gone) == (2, []) and "--stop failde" in said and "near: failed" in said and "--status" not in said
+
+
+def test_an_ended_child_of_a_run_that_stays_goes_with_a_warning(project: Path) -> None:
+    add_pipeline(project, "both", "  a: {run: [keep]}\n")
+    add_skill(project, "piped", "both act")
+    top = begun(project, calls(["both"]), calls(["act"]), finish("x"), skill="piped")
+    child = next(path for path in top.parent.glob("2*") if "-both-" in path.name)
+    assert prune(project, child.name)[0] == 2
+    code, gone, said = prune(project, child.name, "--force")
+    assert (code, gone) == (0, [child.name])
+    assert f"warning: {top.name} stays: gone on with, it would do again what {child.name} did" in said
 
 
 def test_a_run_that_works_for_one_which_goes_on_goes_only_with_it(project: Path) -> None:

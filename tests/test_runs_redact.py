@@ -17,7 +17,7 @@ from harness.events.log import open_log
 from harness.runs.cut import Wish
 from harness.runs.index import NAME
 from harness.runs.redact import redact
-from tests.command import events, harness, home_of, newest
+from tests.command import COMMAND, AtTerminal, events, harness, home_of, newest
 from tests.past_runs import Killed, killed_at
 from tests.run_files import add_pipeline, add_skill, add_tool, calls, finish, make_project, script
 
@@ -120,11 +120,25 @@ def test_a_changed_journal_is_not_blessed_by_a_redaction(project: Path) -> None:
 def test_a_parked_run_is_redacted_and_takes_no_word_any_more(project: Path) -> None:
     run = told(project, calls(["act", "--x", WHO]), finish("x"))
     assert events(run)[-1]["kind"] == "park"
-    assert take(project, run, "--text", WHO).returncode == 0 and holding(run) == []
+    refused = take(project, run, "--text", WHO)
+    assert refused.returncode == 2 and "waits (needs-approval #3) and cannot go on afterwards" in refused.stderr
+    assert "--force" in refused.stderr and holding(run) and take(project, run, "--text", "Nobody").returncode == 2
+    done = take(project, run, "--text", WHO, "--force")
+    assert done.returncode == 0 and holding(run) == [] and "not gone on with" in done.stderr
     for command in (["approve", run.name, "3"], ["deny", run.name, "3"], ["resume", run.name], ["stop", run.name]):
         done = harness(*command, cwd=project)
         assert done.returncode == 2 and "redact" in done.stderr, command
     assert "needs-approval #3" in harness("runs", cwd=project).stdout
+
+
+def test_a_person_is_asked_before_a_run_that_waits_is_given_up(project: Path) -> None:
+    run = told(project, calls(["act", "--x", WHO]), finish("x"))
+    for key, left in (("\r", True), ("y\r", False)):
+        terminal = AtTerminal(*COMMAND, "runs", "redact", run.name, "--text", WHO, "--why", "asked", cwd=project)
+        terminal.until("[n] no")
+        terminal.keys(key)
+        code, seen = terminal.end()
+        assert code == 0 and bool(holding(run)) == left and ("nothing was taken out" in seen) == left, seen
 
 
 def test_a_stopped_run_must_be_ended_first(project: Path) -> None:
@@ -201,13 +215,30 @@ def piped(project: Path, more: str = "") -> tuple[Path, Path]:
     return run, child
 
 
+def test_a_child_goes_with_the_run_that_still_needs_it_or_by_force_with_a_warning(project: Path) -> None:
+    run, child = piped(project)
+    refused = take(project, child, "--text", WHO)
+    assert refused.returncode == 2 and f"is part of the run {run.name}, which still needs it" in refused.stderr
+    assert f"--with children, or say --force: {run.name[-8:]}" in refused.stderr and holding(child)
+    done = take(project, child, "--text", WHO, "--force")
+    assert done.returncode == 0 and f"warning: {run.name} stays" in done.stderr and holding(child) == []
+
+
+def test_a_child_whose_call_is_open_still_is_not_redacted_alone(project: Path) -> None:
+    """Its parent would begin it again, and do again what it did."""
+    run, child = piped(project, "  b: {run: [act], needs: [a]}\n")
+    for words in ((), ("--force",)):
+        refused = take(project, child, "--text", WHO, *words)
+        assert refused.returncode == 2 and f"works for {run.name}" in refused.stderr and holding(child)
+
+
 def test_one_command_reaches_the_run_and_its_children(project: Path) -> None:
     run, child = piped(project, "  b: {run: [act], needs: [a]}\n")
     assert take(project, run, "--seq", "1", "--with", "children").returncode == 2
     done = take(project, run, "--text", WHO, "--with", "children", "-n", "--json")
     body = json.loads(done.stdout)
     assert (body["run"], [one["run"] for one in body["with"]]) == (run.name, [child.name]) and holding(child)
-    done = take(project, run, "--text", WHO, "--with", "children")
+    done = take(project, run, "--text", WHO, "--with", "children", "--force")
     assert (done.returncode, done.stdout.split()) == (0, [child.name, run.name])
     assert "not reached: the run" not in done.stderr
     assert holding(run) == holding(child) == []

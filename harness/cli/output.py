@@ -32,10 +32,10 @@ def flags(said: Globals) -> Flags:
     return Flags(said.plain, said.quiet, said.no_color, said.no_input, output, glyphs)
 
 
-def confirmed(said: Globals, question: str, flag: str, look: str = ", or look first: -n") -> bool:
-    """Ask before our own files are touched. Raises HarnessError (exit 5) where nobody can be asked."""
+def confirmed(said: Globals, question: str, flag: str, look: str = ", or look first: -n", code: int = 5) -> bool:
+    """Ask before our own files are touched. Raises HarnessError (exit `code`) where nobody can be asked."""
     if not current(flags(said)).can_ask:
-        raise HarnessError(f"{question} There is nobody to ask", f"say {flag}{look}", code=5)
+        raise HarnessError(f"{question} There is nobody to ask", f"say {flag}{look}", code=code)
     from harness.view.ask import ask_own
 
     return ask_own(question)

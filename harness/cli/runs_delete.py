@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +17,7 @@ from harness.cli.words import since_seconds
 from harness.errors import BusyError, HarnessError, near_text
 from harness.events.clock import Clock
 from harness.events.io import IO
+from harness.runs import above
 from harness.runs import prune as pruning
 from harness.runs import redact as redacting
 from harness.runs.cut import Wish
@@ -71,7 +73,7 @@ def prune(
     if dry or not (gone or left):
         return _told(said, gone, every, len(left), done=False)
     if gone and not names and not yes and not confirmed(said, _question(gone), "--yes"):
-        return _told(said, [], every, 0, done=False)
+        return _told(said, [], every, 0, done=True)
     failed = _swept(left) | _removed(gone, every, force, folder)
     _told(said, [run for run in gone if run.name not in failed], every, len(left), done=True)
     for name, why in failed.items():
@@ -125,10 +127,12 @@ def _told(said: Globals, gone: list[Listed], every: list[Listed], left: int, don
     if said.json:
         print_json({"pruned": [run.name for run in gone], "done": done, "leftovers": left, "left_behind": behind})
         return 0
+    for run, parent in above.staying(every, gone):
+        say(said, f"warning: {parent.name} stays: gone on with, it would do again what {run.name} did")
     for run in gone:
         typer.echo(run.name)
     if not gone and not left:
-        say(said, "nothing was deleted; no run fits" if not done else "nothing was deleted")
+        say(said, "nothing was deleted" if done else "nothing was deleted; no run fits")
     elif left:
         say(said, f"{plural(left, 'leftover')} of an earlier prune {'went' if done else 'would go'}, too")
     if behind:
@@ -152,9 +156,10 @@ def redact(
     seq: Annotated[int | None, typer.Option("--seq", metavar="N", help="the values of this event")] = None,
     text: Annotated[str | None, typer.Option("--text", metavar="T", help="every value that holds this text")] = None,
     relatives: Annotated[str | None, typer.Option("--with", metavar="W", help="also: children, forks, or both")] = None,
+    force: Annotated[bool, typer.Option("--force", help="one that waits, or that another one needs, too")] = False,
     dry: DryRun = False,
 ) -> int:
-    """Take something out of a run that has ended or waits. It can be shown afterwards, and not resumed."""
+    """Take something out of a run that has ended or waits. It can be shown afterwards, and not gone on with."""
     said = globals_of(ctx)
     if [blob, seq, text].count(None) != 2:
         raise HarnessError("one thing goes at a time", "give one of --blob SHA, --seq N, --text T")
@@ -167,13 +172,39 @@ def redact(
     with Index(runs_dir(at)) as index:
         every = list(index.runs())
     family = [run.folder for run in pruning.family(every, folder, _relatives(relatives))]
-    taken = redacting.redact_all(family, wish, str(why), f"user:{me()}", IO(), Clock(), logs(), dry)
+    meant = [run for run in every if run.folder in redacting.meant(family, wish)]
+    take = partial(redacting.redact_all, family, wish, str(why), f"user:{me()}", IO(), Clock(), logs())
+    taken = take(dry=True)  # before anybody is asked about what nothing holds
+    above.check_alone(every, meant, folder, force)
+    if not dry and not force and not _gives_up(said, meant):
+        say(said, "nothing was taken out")
+        return 0
+    taken = taken if dry else take()
     if not dry and not erase(runs_dir(at), [one.name for one in taken]):
         raise HarnessError("the index cannot be written", f"delete {runs_dir(at) / '.index.sqlite'}", code=3)
     others = redacting.also_holding([one for one in _kin(every, folder) if one not in taken], wish)
+    for run, parent in above.staying(every, meant) if not said.json else ():
+        say(said, f"warning: {parent.name} stays: gone on with, a second call of what {run.name} did is refused")
+    return _told_redacted(said, folder, taken, others, dry)
+
+
+def _gives_up(said: Globals, meant: list[Listed]) -> bool:
+    """Whether the person gives up what still waits. Raises HarnessError (exit 2) where nobody can be asked."""
+    waiting = [run for run in meant if run.parked and above.goes_on(run)]
+    if not waiting:
+        return True
+    names = " ".join(run.name for run in waiting)
+    question = f"{names} waits ({waiting[0].shown}) and cannot go on afterwards. Redact it all the same?"
+    return confirmed(said, question, "--force", code=2)
+
+
+def _told_redacted(
+    said: Globals, folder: Path, taken: dict[Path, redacting.Taken], others: list[str], dry: bool
+) -> int:  # fmt: skip
+    """Names on stdout; on stderr what went, what that means, and what it does not reach."""
     if said.json:
-        own = _as_json(folder, taken.pop(folder, redacting.Taken()))
-        more = [_as_json(one, what) for one, what in taken.items()]
+        own = _as_json(folder, taken.get(folder, redacting.Taken()))
+        more = [_as_json(one, what) for one, what in taken.items() if one != folder]
         print_json({**own, "done": not dry, "also": others, "with": more})
         return 0
     for one, what in taken.items():
@@ -193,6 +224,7 @@ def _say_taken(said: Globals, folder: Path, taken: redacting.Taken, dry: bool) -
     events = " ".join(map(str, taken.seqs)) or "none"
     head = "would go" if dry else "gone"
     say(said, f"{head}: {plural(taken.values, 'value')} (events {events}), {plural(len(taken.files), 'file')}")
+    say(said, f"it can be shown, and {'could not be' if dry else 'not'} gone on with")
     if taken.left:
         say(said, f"as a name or a word of the format it stays in the events {' '.join(map(str, taken.left))}")
 

@@ -14,6 +14,7 @@ from harness.events.attempts import is_unknown
 from harness.events.io import IO
 from harness.events.seal import seal_path
 from harness.events.witness import path_of
+from harness.runs.above import parent_of, works_for
 from harness.runs.find import short_id
 from harness.runs.list import Listed, is_owned, read
 from harness.runs.peek import read_state
@@ -89,10 +90,10 @@ def _is_unsettled(folder: Path) -> bool:
 
 def _check_named(run: Listed, runs: Sequence[Listed], wish: Wish) -> None:
     """Raises HarnessError where the person cannot mean it."""
-    parent = next((other for other in runs if other.name == run.parent), None)
+    parent = parent_of(runs, run)
     if is_owned(run.folder) or (parent is not None and is_owned(parent.folder)):
         raise BusyError(f"{run.name} is running{lock.owner(run.folder)}", f"harness stop {short_id(run.name)}")
-    if parent is not None and parent.folder not in wish.named and _works_for(run, parent):
+    if parent is not None and parent.folder not in wish.named and works_for(run, parent):
         fix = f"harness runs prune {short_id(parent.name)} --force --with children"
         raise HarnessError(f"{run.name} works for {parent.name}, which would do it all again", fix)
     if wish.force:
@@ -103,15 +104,6 @@ def _check_named(run: Listed, runs: Sequence[Listed], wish: Wish) -> None:
     if why := why_not(run):
         fix = f"look: harness show {short_id(run.name)}; delete it all the same: --force"
         raise HarnessError(f"{run.name} {why}", fix)
-
-
-def _works_for(run: Listed, parent: Listed) -> bool:
-    """Whether the call that began a run is open still, or its parent's journal does not say."""
-    try:
-        state = read_state(parent.folder)
-    except HarnessError:
-        return True
-    return state is not None and any(op.child == run.name for op in state.open_ops.values())
 
 
 def _family(runs: Sequence[Listed], top: Listed, wish: Wish) -> list[Listed] | None:

@@ -64,11 +64,16 @@ def redact_all(
     folders: Sequence[Path], wish: Wish, why: str, by: str, io: IO, clock: Clock, seals: Path | None, dry: bool = False
 ) -> dict[Path, Taken]:
     """The same for several runs, as far as they hold it. Each is looked at first: a refusal changes none of them."""
-    held = also_holding(folders, wish) if len(folders) > 1 else []
-    meant = [folder for folder in folders if folder.name in held] or folders[-1:]
-    for folder in meant if len(meant) > 1 else ():
+    them = meant(folders, wish)
+    for folder in them if len(them) > 1 else ():
         redact(folder, wish, why, by, io, clock, seals, dry=True)
-    return {folder: redact(folder, wish, why, by, io, clock, seals, dry) for folder in meant}
+    return {folder: redact(folder, wish, why, by, io, clock, seals, dry) for folder in them}
+
+
+def meant(folders: Sequence[Path], wish: Wish) -> list[Path]:
+    """Those of a run and its relatives that hold it; the run itself, which is the last, where none of several does."""
+    held = also_holding(folders, wish) if len(folders) > 1 else []
+    return [folder for folder in folders if folder.name in held] or list(folders[-1:])
 
 
 def _unchanged(seals: Path | None, folder: Path, good: bytes) -> None:

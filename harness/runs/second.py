@@ -54,6 +54,9 @@ def _earlier(parent: Run, op: Operation) -> Source | None:
             source = read_source(parent.folder.parent / other.child, parent.world.words)
         except HarnessError:  # it was pruned, or never began: the one before may do
             continue
+        if any(event["kind"] == "amend" and event["data"]["what"] == "redact" for event in source.events):
+            what = f"{source.folder.name}, the call before (#{other.n}), was redacted: what it did would be done again"
+            raise HarnessError(what, "do it in a new run")
         if source.damage:  # what its stages did must not be done again for want of a line
             fix = f"harness fork {lineage(source.folder)[-1].name}"
             raise JournalError(source.damage, fix, str(source.folder))
