@@ -16,7 +16,7 @@ from harness.prompt.form import Form, read_schema
 from harness.runs.composing import requests
 from tests.command import events, harness, newest
 from tests.loop_world import Project, call, finish, reply
-from tests.run_files import make_project, script
+from tests.run_files import add_pipeline, make_project, script
 from tests.skill_files import catalog_of
 
 SCHEMA = {
@@ -106,6 +106,36 @@ def test_calls_are_refused_whatever_the_model_says(project: Path) -> None:
 
 
 # Section 8: nobody to ask.
+def test_a_question_that_is_too_long_names_a_way_that_helps(project: Path) -> None:
+    (project / "big.log").write_text("what a long line\n" * 60_000)
+    done = ask(project, "which", "-i", "log=@big.log", replies=[{"text": "oom"}])
+    assert done.returncode == 6 and "-b context" not in done.stderr and "the budget is used up" not in done.stderr
+    assert "give less, or raise models.context" in done.stderr
+    home = project.parent / "p-home" / ".config" / "harness" / "config.yaml"
+    home.write_text("models: {context: 1000000}\n")
+    assert harness("resume", "last", cwd=project).stdout == "oom\n"
+
+
+@pytest.mark.parametrize("words", [("resume", "{}", "--agent"), ("step", "{}", "look"), ("finish", "{}", "so")])
+def test_nothing_offers_to_hand_a_question_or_a_pipeline_to_an_agent(project: Path, words: tuple[str, ...]) -> None:
+    ask(project, "hi", replies=[{"fail": {"reason": "auth"}}])
+    question = newest(project).name[-8:]
+    add_pipeline(project, "one", "  a: {run: [look]}\n")
+    harness("pipeline", "bin/one", cwd=project)
+    for run, part in ((question, "asks a model one question"), (newest(project).name[-8:], "is no skill's")):
+        done = harness(*(word.format(run) for word in words), cwd=project)
+        assert done.returncode == 2 and part in done.stderr and "--agent" not in done.stderr, done.stderr
+
+
+def test_the_ways_to_a_model_are_those_of_the_command(project: Path) -> None:
+    asked, begun = ask(project, "hi"), harness("run", "work", "x", cwd=project)
+    assert (asked.returncode, begun.returncode) == (4, 4)
+    for absent in ("--agent", "-m none", "-m local"):
+        assert absent not in asked.stderr
+    assert "-m exec:COMMAND  or  -m scripted:FILE  or  go on without: --optional" in asked.stderr
+    assert "-m local:NAME  or  --agent" in begun.stderr and "-m none" not in begun.stderr
+
+
 def test_without_a_model(project: Path) -> None:
     for words in (("-m", "none"), ()):
         done = ask(project, "a?", *words)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -141,6 +142,7 @@ def test_what_must_be_told_and_does_not_fit_ends_the_run(project: Project, seen:
     small(project, 4_000)
     ran = project.run([finish()], goal="word " * 4_000)
     assert (ran.stop.name, ran.stop.code, ran.end["limit"]) == ("budget", 6, "context")
+    assert re.fullmatch(r"what must be told is about \d{4,5} tokens, and 4000 fit; give less, .*", ran.end["error"])
     assert not seen and not ran.of("context")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from harness.errors import HarnessError
+from harness.events.fold import fold
 from harness.models.choice import Wishes
 from harness.models.exec import split_command
 from tests.command import harness, is_alive, waits
@@ -123,6 +124,26 @@ def test_exits_and_what_is_no_reply(project: Project, body: str, wanted: str, co
     """Case 19."""
     ran = drive(project, body)
     assert (reason(ran), ran.stop.code, ran.of("model.reply")) == (wanted, code, [])
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("print('use: -x', file=sys.stderr)\nprint('  no key \\n', file=sys.stderr)\nsys.exit(2)", "exit 2: no key"),
+        ("sys.exit(1)", "exit 1: it says nothing on stderr"),
+        ("print('w' * 9000, file=sys.stderr)\nsys.exit(9)", f"exit 9: {'w' * 300}"),
+    ],
+)  # fmt: skip
+def test_an_exit_is_told_with_the_last_line_and_costs_nothing(project: Project, body: str, said: str) -> None:
+    ran = drive(project, body)
+    assert ran.of("model.fail")[-1]["data"]["message"] == f"gate way ended with {said}"
+    spent = fold(ran.events).spent
+    assert (spent.tokens_in, spent.tokens_out, spent.nanos, spent.unpriced) == (0, 0, 0, 0)
+
+
+def test_a_program_that_was_killed_may_have_cost_something(project: Project) -> None:
+    spent = fold(drive(project, "os.kill(os.getpid(), 9)").events).spent
+    assert spent.tokens_in > 0 and spent.unpriced == 5
 
 
 def test_unavailable_then_good(project: Project) -> None:

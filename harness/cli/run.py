@@ -20,11 +20,12 @@ from harness.cli.trusting import answered
 from harness.cli.words import Pipe, pairs_of, text_of
 from harness.errors import HarnessError
 from harness.models.agent import NAME
-from harness.runs.agent import handed_over
+from harness.runs.agent import check_drivable, handed_over
 from harness.runs.deliver import speaker, top_of
 from harness.runs.find import find_run, short_id
 from harness.runs.flags import Options
 from harness.runs.opened import Session
+from harness.runs.peek import peek
 from harness.runs.session import resume as resume_session
 from harness.runs.session import start_skill
 from harness.runs.uses import run_uses, skill_uses
@@ -183,6 +184,7 @@ def resume(
     if agent:
         from harness.cli.agent import hand_out
 
+        check_drivable(peek(folder), short_id(folder.name))
         return hand_out(said, at, partial(begin, options=agents(said, options, out)), sandbox, folder)
     return drive(said, at, partial(begin, options=options), out, sandbox, folder)
 

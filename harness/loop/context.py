@@ -14,6 +14,8 @@ from harness.models.prices import estimate_tokens, prompt_tokens
 
 WHY = {"overflow": "overflow", "bad_request": "refused"}
 """Failures that a shorter history may mend, and how the event calls them."""
+SHORTER = "give less, or name a model with a larger window: -m MODEL --accept-changes"
+RAISE = "give less, or raise models.context in your config.yaml"
 
 
 def compose(run: Run) -> Prompt | Stop:
@@ -24,8 +26,16 @@ def compose(run: Run) -> Prompt | Stop:
     if why is None:
         return prompt
     if not renew(run, why, limit_of(run)):
-        return end(run, "budget", limit="context", error=f"what must be told does not fit into {limit_of(run)} tokens")
+        return end(run, "budget", limit="context", error=_too_long(run))
     return run.transcript.prompt(run.state)
+
+
+def _too_long(run: Run) -> str:
+    """By how much what is never dropped does not fit, and what could be done about it."""
+    assert run.transcript is not None
+    most = limit_of(run) if run.transcript.has_replies else run.world.context
+    way = RAISE if room(run) == run.world.context or not run.transcript.has_replies else SHORTER
+    return f"what must be told is about {_floor(run)} tokens, and {most} fit; {way}"
 
 
 def _due(run: Run, prompt: Prompt) -> str | None:

@@ -14,7 +14,7 @@ from harness.events.line import at_text, to_json, whole
 from harness.events.log import INLINE, INLINE_LARGE
 from harness.loop import cover, threads
 from harness.loop.act import Crew
-from harness.loop.context import compose, second_try
+from harness.loop.context import SHORTER, compose, second_try
 from harness.loop.ending import end, park
 from harness.loop.reserve import Refused, charged, reserve, reserved_usd
 from harness.loop.run import Run, Stop
@@ -231,7 +231,9 @@ def _failed(run: Run, found: Failure, prompt: Prompt) -> Stop | None:
     asked_for = found.retry_after if wait is None else wait
     data = counted | {"reason": found.reason, "class": found.error_class, "message": run.log.fit(found.message)}
     was_sent = found.began or found.reason in UNSETTLED
-    if found.usage is not None or (was_sent and not (ref.price and ref.price.is_free)):
+    if found.free:
+        data |= {"usage": None, "cost": 0}
+    elif found.usage is not None or (was_sent and not (ref.price and ref.price.is_free)):
         data |= charged(ref, prompt, found.usage)
     told = {"status": found.status, "code": found.code, "request_id": found.request_id, "retry_after": asked_for}
     run.append("model.fail", data | {name: _word(run, value) for name, value in told.items() if value is not None})
@@ -254,7 +256,8 @@ def _given_up(run: Run, found: Failure) -> Stop | None:
         return _as_the_pipeline(run, found)
     stop = {1: "failed", 6: "budget", 8: "no-progress"}.get(found.exit_code, "error")
     code = 3 if found.exit_code == 2 and run.state.ops else found.exit_code
-    return end(run, stop, code, limit="context" if stop == "budget" else None, error=_reason(found))
+    error = f"{_reason(found)}; {SHORTER}" if stop == "budget" else _reason(found)
+    return end(run, stop, code, limit="context" if stop == "budget" else None, error=error)
 
 
 def _as_the_pipeline(run: Run, found: Failure) -> Stop:

@@ -151,7 +151,8 @@ class Reply:
 class Failure:
     """A request that brought no reply to act on. `exit_code` is that of a run that ends by it.
 
-    `began` says that a part of a reply had arrived, which may have to be paid for. `retry_after` is in seconds;
+    `began` says that a part of a reply had arrived, which may have to be paid for, `free` that nothing has, whatever
+    the reason. `retry_after` is in seconds;
     `status` and `code` are the provider's own.
     """
 
@@ -166,6 +167,7 @@ class Failure:
     code: str | None = None
     request_id: str | None = None
     usage: Usage | None = None
+    free: bool = False
 
 
 @dataclass(frozen=True, slots=True)

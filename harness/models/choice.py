@@ -169,7 +169,7 @@ def automatic(skill: Skill | None, env: Mapping[str, str] | None = None) -> Mode
     checks += (f"weights: {found}",)
     if weights is not None:
         return _taken(f"local:{weights}", checks, skill)
-    raise NoModelError(f"no model to use: none was named; looked for {'; '.join(checks)}", _ways(env))
+    raise NoModelError(f"no model to use: none was named; looked for {'; '.join(checks)}", _ways(env, skill))
 
 
 def _weights() -> tuple[str | None, str]:
@@ -186,9 +186,14 @@ def _taken(text: str, checks: tuple[str, ...], skill: Skill | None) -> ModelRef:
     return replace(resolve(text, source="auto", skill=skill), checks=checks)
 
 
-def _ways(env: Mapping[str, str]) -> str:
-    """How a model is given, of what there is."""
-    forms = [f"-m {form}" for scheme, form in FORMS.items() if scheme not in ("anthropic", "openai")]
+def _ways(env: Mapping[str, str], skill: Skill | None) -> str:
+    """How a model is given, of what there is: a skill may be driven by an agent, a question by nobody who only chooses.
+
+    Nobody (`none`) is no way: for a skill with a pipeline it would have been taken.
+    """
+    unasked = ("anthropic", "openai", "none", *(() if skill is not None else ("local",)))
+    forms = [f"-m {form}" for scheme, form in FORMS.items() if scheme not in unasked]
     if env.get("OPENAI_API_KEY"):
         forms.insert(0, "-m openai:NAME (OPENAI_API_KEY is set, and names no model)")
-    return "export ANTHROPIC_API_KEY=…  or  " + "  or  ".join([*forms, "--agent"])
+    last = "--agent" if skill is not None else "go on without: --optional"
+    return "export ANTHROPIC_API_KEY=…  or  " + "  or  ".join([*forms, last])

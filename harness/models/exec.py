@@ -42,6 +42,8 @@ EXITS = {69: "unavailable", 75: "unavailable", 77: "auth", 2: "bad_request", 64:
 STOPS = ("end", "calls", "length", "refusal", "overflow")
 MOST_OUTPUT = 16 * 1024 * 1024
 MOST_PROCESSES = 100_000
+MOST_SAID = 300
+"""Letters of a program's last line on stderr that its failure repeats; -v shows all it says."""
 A_DAY = 86_400.0
 
 _running: dict[str, tuple[Cancel, threading.Event]] = {}
@@ -113,13 +115,20 @@ class Program:
         if seen.exit != 0:
             how = f"signal {seen.signal}" if seen.signal else f"exit {seen.exit}"
             reason = "protocol" if seen.signal else EXITS.get(seen.exit or 0, "protocol")
-            return failure(reason, f"{name} ended with {how}; -v shows what it says")
+            # A program that says by its exit that it has no reply is like a server's refusal: it costs nothing.
+            return replace(failure(reason, f"{name} ended with {how}: {_last_line(seen.err)}"), free=not seen.signal)
         if len(seen.out) > MOST_OUTPUT:
             return failure("protocol", f"{name} wrote more than {MOST_OUTPUT >> 20} MiB")
         found = answer(seen.out, prompt)
         if isinstance(found, str):
             return failure("protocol", f"{name}: {found}")
         return replace(found, ms=seen.ms, served=self.ref.text)
+
+
+def _last_line(err: bytes) -> str:
+    lines = err[-4 * MOST_SAID :].decode("utf-8", "replace").split("\n")
+    said = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return said[:MOST_SAID] if said else "it says nothing on stderr"
 
 
 def split_command(text: str, source: str, folder: Path) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from harness.runs.opened import Session
 from harness.runs.peek import peek
 from harness.runs.session import current_state, resume
 from harness.skills.discovery import Catalog
+from harness.skills.reading import is_skill_file
 from harness.tools.outcome import CLASSES
 
 CODES = {"FAILED": 1, "INVALID_INPUT": 65, "RETRYABLE": 75, "NEEDS_AUTH": 77, "CONFLICT": 73, "MISCONFIGURED": 78}
@@ -41,8 +42,9 @@ def step(
     world: World, catalog: Catalog, folder: Path, call: tuple[str, Mapping[str, Any]] | None, wishes: Wishes = NO_WISHES
 ) -> Session:
     """Own an agent's run and give it one call, or none. Raises HarnessError (exit 2) for a run that takes none."""
-    peek(folder)
+    start = peek(folder)
     state, name = current_state(folder), short_id(folder.name)
+    check_drivable(start, name)
     if state.end is not None:
         fix = f"harness show {name}" if state.end["stop"] == "passed" else f"harness resume {name} {FLAG}"
         raise HarnessError(f"this run has ended: {state.end['stop']}", fix)
@@ -52,6 +54,13 @@ def step(
     if call is not None:
         agent_of(session.run).propose(*call)
     return session
+
+
+def check_drivable(start: Mapping[str, Any], name: str) -> None:
+    """Raises HarnessError (exit 2) for a run in which there is nothing to drive: a question, a pipeline, one tool."""
+    if not is_skill_file(Path(start.get("path") or "")):
+        kind = "asks a model one question" if start.get("question") else "is no skill's: no model decides in it"
+        raise HarnessError(f"the run {name} {kind}, so no agent can drive it", f"harness show {name}")
 
 
 def handed_over(options: Options) -> Options:

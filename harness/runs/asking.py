@@ -31,13 +31,13 @@ from harness.skills.discovery import Catalog
 NAME = "prompt"
 
 
-def askable(ref: ModelRef) -> ModelRef:
+def askable(ref: ModelRef, way: str = "name one: -m MODEL; or go on without it: --optional") -> ModelRef:
     """The model, where it can be asked. Raises NoModelError; a HarnessError where one was named that only chooses."""
     if ref.demonstration and ref.source != "auto":
         what = f"{ref.text} is a demonstration model: it only chooses among tools, and answers no question"
         raise HarnessError(what, "name another model: -m", ref.source)
     if ref.demonstration or ref.scheme in ("none", AGENT):
-        raise NoModelError("there is no model to ask", "name one: -m MODEL; or go on without it: --optional")
+        raise NoModelError("there is no model to ask", way)
     return ref
 
 
@@ -92,7 +92,7 @@ def resume_question(
         refuse_changes(changes, options.command(folder.name, "--accept-changes"))
     ref = replace(resolve(said[0], source=said[1]), role=start["question"]["role"])
     how = opening(Path.cwd() if options.model else Path(start["cwd"]), None, world, options)
-    model = open_model(askable(ref), how)
+    model = open_model(askable(ref, "name one: -m MODEL"), how)
     run = reopen(world, catalog.project, folder, kit_of(start["question"]), (), options.by, changes)
     return _opened(run, model, how, options)
 

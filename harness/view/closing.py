@@ -140,7 +140,7 @@ def _account(tree: Tree, stop: str, command: str, glyphs: Glyphs, columns: int |
 def meaning(run: Run, stop: str) -> str:
     """One sentence on a stop, with the particulars that the event gives. Not escaped."""
     ended = run.end or run.park or {}
-    if stop == "budget" and ended.get("limit"):
+    if stop == "budget" and ended.get("limit") not in (None, "context"):
         return f"the budget is used up: {ended['limit']}"
     if ended.get("error") and stop != "passed":
         return str(ended["error"])
@@ -177,7 +177,9 @@ def next_commands(tree: Tree, stop: str) -> list[str]:
 
 
 def more_of(limit: object) -> str:
-    """The flag without which a run whose `limit` is used up ends again at once."""
+    """The flag without which a run whose `limit` is used up ends again at once; none gives a model more room."""
+    if limit == "context":
+        return ""
     key = limit if isinstance(limit, str) and limit.isidentifier() else "usd"
     return f" -b {key}=N"
 
