@@ -260,7 +260,31 @@ def test_a_replay_that_does_not_fit_is_told(project: Project) -> None:
     project.skill("demo", tools="look", requires="look", body="Something else.")
     again = project.run(f"scripted:{project.path / 'recorded.yaml'}")
     assert (again.stop.name, again.stop.code) == ("failed", 1)
-    assert "expected prefix" in again.text(again.of("model.fail")[0]["data"]["message"])
+    message = again.text(again.of("model.fail")[0]["data"]["message"]).split("\n")[0]
+    assert "reply 1 (line 4): expected" in message and "expected prefix" in message
+    assert "; the skill's text (its body, or the names of its files) changed: record the run anew" in message
+
+
+def test_a_replay_by_another_harness_names_the_part(project: Project) -> None:
+    ran = project.run([reply(call("helper", "go")), finish("so")], helper=[finish("h")])
+    text = script_of(ran.folder, catalog_of(project.path))
+    made = [line.strip().removeprefix("made-with: ") for line in text.split("\n") if "made-with" in line]
+    assert [sorted(name.partition("@")[0] for name in json.loads(one)) for one in made] == [
+        ["policy", "protocol", "skill"]
+    ] * 2
+    other = text.replace('"policy@1"', '"policy@0"').replace('"prefix": "', '"prefix": "0')
+    again = project.run(f"scripted:{project.file('recorded.yaml', other)}")
+    assert "this harness says policy@0 otherwise: record the run anew" in again.end["error"]
+
+
+def test_a_prompt_that_does_not_fit_is_not_shown_whole(tmp_path: Path) -> None:
+    folder = make_project(tmp_path / "p")
+    model = script(folder, says("so", expect={"contains": ["nowhere"]}))
+    ran = harness("run", "strict", "find", "it", "-m", model, cwd=folder)
+    assert ran.returncode == 1 and "expected to contain 'nowhere'; mend what it expects" in ran.stderr
+    number = next(e["seq"] for e in events(newest(folder), "model.fail"))
+    assert f"more lines: harness show {newest(folder).name[-8:-4]} --event {number}\n" in ran.stderr
+    assert "<task" not in ran.stderr and "<task" in harness("show", "--event", str(number), cwd=folder).stdout
 
 
 def test_failed_requests_are_recorded_as_failures(project: Project) -> None:
@@ -277,8 +301,9 @@ def test_record_writes_the_script_of_the_run(tmp_path: Path) -> None:
     assert harness("show", "--as-script", cwd=folder).stdout == (folder / "kept.yaml").read_text()
     again = harness("run", "strict", "find", "it", "-m", "scripted:kept.yaml", cwd=folder)
     assert (again.returncode, again.stdout) == (0, "so\n"), again.stderr
-    bad = harness("run", "strict", "find", "it", "-m", model, "--record", "none/kept.yaml", cwd=folder)
-    assert bad.returncode == 2 and "--record" in bad.stderr
+    for file, part in (("none/kept.yaml", "no such folder"), ("kept.yaml", "such a file already")):
+        bad = harness("run", "strict", "find", "it", "-m", model, "--record", file, cwd=folder)
+        assert bad.returncode == 2 and "--record" in bad.stderr and part in bad.stderr
     assert len(list((folder / ".harness" / "runs").glob("2*"))) == 2
 
 

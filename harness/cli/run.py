@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -111,6 +112,8 @@ def noted(at: Place, found: Catalog, session: Session) -> Session:
 def recorded(at: Place, file: str | None) -> Iterator[Callable[[Session], Session]]:
     """Write the replies of the run that is begun inside into a file, however it ends. Raises HarnessError."""
     check_out(file, "--record")
+    if file is not None and os.path.lexists(file):
+        raise HarnessError(f"--record {file}: there is such a file already", "name another file, or take it away")
     sessions: list[Session] = []
 
     def began(session: Session) -> Session:

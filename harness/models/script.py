@@ -22,6 +22,7 @@ from harness.models.verbs import VERBS
 from harness.tools.regular import read_regular
 
 FOREVER = -1
+MADE_WITH = "made-with"
 MAX_BYTES = 16 << 20
 STOPS = ("refusal", "length", "overflow", "pause")
 FAILS = tuple(reason for reason in REASONS if reason not in UNASKED)
@@ -67,10 +68,14 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Replies:
-    """A list of replies; with `match` the first unused one whose expectation holds is given, else the next one."""
+    """A list of replies; with `match` the first unused one whose expectation holds is given, else the next one.
+
+    `made_with` is what stood before every turn of the run that it was recorded from: `id@version` of a part → digest.
+    """
 
     entries: tuple[Entry, ...]
     match: bool = False
+    made_with: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +112,14 @@ class _Reader(Fields):
     """Turns nodes into entries."""
 
     def script(self, root: Node, digest: str) -> Script:
-        keys = self.mapping(root, "a script", ("harness-script", "mode", "replies", "skills"))
+        keys = self.mapping(root, "a script", ("harness-script", MADE_WITH, "mode", "replies", "skills"))
         if "harness-script" not in keys or self.text(keys["harness-script"], "harness-script") != "1":
             raise self.refuse("not a script of version 1", "begin with harness-script: 1", root.line)
         skills = self.any_mapping(keys["skills"], "skills") if "skills" in keys else {}
         return Script(self.file, digest, self.replies(keys, root), {n: self.worker(v) for n, v in skills.items()})
 
     def worker(self, node: Node) -> Replies:
-        return self.replies(self.mapping(node, "a skill's script", ("mode", "replies")), node)
+        return self.replies(self.mapping(node, "a skill's script", (MADE_WITH, "mode", "replies")), node)
 
     def replies(self, keys: Mapping[str, Node], node: Node) -> Replies:
         if "replies" not in keys:
@@ -126,7 +131,8 @@ class _Reader(Fields):
             raise self.refuse("no replies", "add one reply or more", keys["replies"].line)
         if mode == "match":
             self.check_match(entries)
-        return Replies(entries, mode == "match")
+        made = self.any_mapping(keys[MADE_WITH], MADE_WITH) if MADE_WITH in keys else {}
+        return Replies(entries, mode == "match", {name: self.text(value, name) for name, value in made.items()})
 
     def check_match(self, entries: Iterable[Entry]) -> None:
         for entry in entries:

@@ -28,6 +28,7 @@ DIALECT = "anthropic"
 QUESTION = "prompt"
 """Whose replies a script plays to the questions that stages ask."""
 TAIL_LINES = 40
+BEFORE_TURNS = ("policy", "protocol", "skill")
 
 
 def named(name: str, source: str, skill: Skill | None = None) -> ModelRef:
@@ -98,13 +99,17 @@ class Scripted:
         """The entry to give, or what is wrong."""
         left = [e for e in self._replies.entries if e.repeat == FOREVER or used.get(e.number, 0) < e.repeat]
         if not left:
-            return f"no reply is left for turn {prompt.turn}; {len(self._replies.entries)} in the list"
+            count = len(self._replies.entries)
+            return f"no reply is left for turn {prompt.turn}; {count} in the list; add one, or record the run anew"
         if self._replies.match:
             found = next((e for e in left if not unmet(e.expect, prompt)), None)
             numbers = ", ".join(str(e.number) for e in left)
-            return found or f"none of the unused replies fits turn {prompt.turn}: {numbers}"
+            return found or f"none of the unused replies fits turn {prompt.turn}: {numbers}; mend what one expects"
         broken = unmet(left[0].expect, prompt)
-        return f"reply {left[0].number} (line {left[0].line}): {'; '.join(broken)}" if broken else left[0]
+        if not broken:
+            return left[0]
+        way = changed(self._replies.made_with, left[0].expect, prompt) or "mend what it expects, or record the run anew"
+        return f"reply {left[0].number} (line {left[0].line}): {'; '.join(broken)}; {way}"
 
     def _complaint(self, message: str, prompt: Prompt) -> str:
         tail = "\n".join(f"  {line}" for line in prompt_lines(prompt)[-TAIL_LINES:])
@@ -187,6 +192,24 @@ def unmet(expect: Expect, prompt: Prompt) -> list[str]:
     if expect.prefix is not None and not prefix_digest(prompt).startswith(expect.prefix):
         broken.append(f"expected prefix {expect.prefix}, it is {prefix_digest(prompt)[:12]}")
     return broken + _unmet_result(expect, prompt)
+
+
+def changed(made_with: Mapping[str, str], expect: Expect, prompt: Prompt) -> str:
+    """What of the beginning is not as it was recorded, and what to do; empty where the beginning is as expected."""
+    if expect.prefix is None or prefix_digest(prompt).startswith(expect.prefix):
+        return ""
+    now = beginning(prompt)
+    skill = [name for name in made_with if name.startswith("skill@") and name not in now]
+    rules = [name for name, sha in made_with.items() if not name.startswith("skill@") and now.get(name) != sha]
+    what = "the skill's text (its body, or the names of its files) changed" if skill else ""
+    what = " and ".join(filter(None, (what, f"this harness says {', '.join(rules)} otherwise" if rules else "")))
+    what = what or "the skill's text changed, or harness is another version"
+    return f"{what}: record the run anew (--record), or take prefix out of what its replies expect"
+
+
+def beginning(prompt: Prompt) -> dict[str, str]:
+    """The parts that stand before every turn, `id@version` → digest: harness's rules and the skill."""
+    return {part.id: part.sha for part in prompt.parts if part.id.partition("@")[0] in BEFORE_TURNS}
 
 
 def _missing(what: str, name: str, there: Sequence[str]) -> str:

@@ -13,8 +13,8 @@ from harness.events.scan import blob_text
 from harness.events.texts import texts_of
 from harness.models.body import prefix_digest
 from harness.models.failures import REASONS, UNASKED
-from harness.models.script import STOPS
-from harness.models.scripted import DIALECT
+from harness.models.script import MADE_WITH, STOPS
+from harness.models.scripted import DIALECT, beginning
 from harness.runs.composing import Request, requests
 from harness.skills.discovery import Catalog
 from harness.skills.reading import is_skill_file
@@ -31,14 +31,25 @@ def script_of(folder: Path, catalog: Catalog, hide: Hide = str) -> str:
     own = list(_replies(folder, catalog, hide))
     if not own:
         raise HarnessError("no model replied in this run", f"harness show {folder.name}")
-    lines = ["harness-script: 1", "replies:", *(f"- {_line(reply)}" for reply in own)]
+    lines = ["harness-script: 1", *_made_with(folder, catalog, hide), "replies:"]
+    lines += [f"- {_line(reply)}" for reply in own]
     workers = list(_workers(folder, catalog, hide))
     if workers:
         lines.append("skills:")
-    for name in dict.fromkeys(name for name, _ in workers):
-        lines += [f"  {json.dumps(name)}:", "    replies:"]
-        lines += [f"    - {_line(reply)}" for of, reply in workers if of == name]
+    first: dict[str, Path] = {}
+    for name, child, _ in workers:
+        first.setdefault(name, child)
+    for name, child in first.items():
+        made = (f"    {line}" for line in _made_with(child, catalog, hide))
+        lines += [f"  {json.dumps(name)}:", *made, "    replies:"]
+        lines += [f"    - {_line(reply)}" for of, _, reply in workers if of == name]
     return "\n".join(lines) + "\n"
+
+
+def _made_with(folder: Path, catalog: Catalog, hide: Hide) -> list[str]:
+    """What stood before every turn, so that a replay which does not fit can say what changed."""
+    first = next(requests(folder, catalog, hide))
+    return [f"{MADE_WITH}: {_line(beginning(first.prompt))}"] if first.sent else []
 
 
 def _line(reply: Mapping[str, Any]) -> str:
@@ -125,13 +136,13 @@ def _failure(folder: Path, data: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"fail": {"reason": reason, "retry_after": 0, "message": message}}
 
 
-def _workers(folder: Path, catalog: Catalog, hide: Hide) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The replies of the skills that worked for a run, below it too, in the order in which they began."""
+def _workers(folder: Path, catalog: Catalog, hide: Hide) -> Iterator[tuple[str, Path, dict[str, Any]]]:
+    """The replies of the skills that worked for a run, below it too, each with its run, in the order they began."""
     for event in follow(folder):
         child = folder.parent / str(event["data"].get("child", "")) if event["kind"] == "tool.start" else None
         if child is None or child == folder.parent or not (child / "events.jsonl").is_file():
             continue
         start = follow(child)[0]["data"]
         if is_skill_file(Path(start.get("path") or "")):
-            yield from ((str(start["skill"]), reply) for reply in _replies(child, catalog, hide))
+            yield from ((str(start["skill"]), child, reply) for reply in _replies(child, catalog, hide))
         yield from _workers(child, catalog, hide)

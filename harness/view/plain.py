@@ -15,11 +15,13 @@ from harness.view.closing import first_line, last_lines
 from harness.view.fold import apply
 from harness.view.frame import stopping
 from harness.view.results import detail, fetch, seconds, tail
-from harness.view.rows import Row, Run, Tree, failing, moment
+from harness.view.rows import Row, Run, Tree, failing, moment, short
 from harness.view.text import STATE_STYLE, Glyphs, duration, money, one_line, painter, plural
 
 EVERY = 30.0
 """Seconds between two `running` lines of one thing."""
+MOST_TAIL = 8
+"""Lines below a model's failure; of more, as a whole prompt, it is said where they are."""
 
 
 class Plain:
@@ -116,8 +118,11 @@ class Plain:
             for line in tail(row, run, self.read):
                 self._write("  " + one_line(line))
         said = event["data"].get("message") if event["kind"] == "model.fail" else None
-        for line in said.split("\n")[1:] if isinstance(said, str) else ():
+        more = said.split("\n")[1:] if isinstance(said, str) else []
+        for line in more if len(more) <= MOST_TAIL else ():
             self._write("  " + one_line(line))
+        if len(more) > MOST_TAIL:
+            self._write(f"  {len(more)} more lines: harness show {short(run.name)} --event {event['seq']}")
 
     def _write(self, line: str) -> None:
         if not self.open:
