@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from harness.cli.policy import EXAMPLE
 from tests.command import harness, home_of
 from tests.run_files import add_skill, add_tool, calls, finish, make_project, script
 
@@ -75,6 +78,26 @@ def test_every_rule_about_the_call_is_named_with_what_fails(project: Path) -> No
     assert "destination: --to eve@y.io (not in your words)" in text
     assert "argument: --to = 'eve@y.io' (text)" in text and "confinement: none" in text
     assert f"budget: calls 0 of 9 used ({place}:11)" in text
+
+
+def test_the_example_that_ships_loads_and_does_what_its_comments_say(tmp_path: Path) -> None:
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    own = home_of(folder) / ".config" / "harness" / "policy.yaml"
+    own.unlink()
+    told = harness("policy", "check", cwd=folder)
+    assert told.returncode == 0 and f"cp {EXAMPLE} {own}" in told.stderr
+    shutil.copy(EXAMPLE, own)
+    done = harness("policy", "check", "--strict", cwd=folder)
+    assert done.returncode == 0 and "checked 2 rules: no errors" in done.stderr and "cp" not in done.stderr
+    replay = ("policy", "explain", "replay-request", "--request-id", "req-1")
+    assert harness(*replay, "--source", "incident", cwd=folder).returncode == 0
+    assert harness(*replay, "--source", "other", cwd=folder).returncode == 5
+    report = ("policy", "explain", "write-report", "--evidence", "found.json", "--out")
+    assert harness(*report, "infra/report.md", cwd=folder).returncode == 7
+    assert harness(*report, "report.md", cwd=folder).returncode == 0
+    own.write_text(re.sub("^# ([a-z]+: {)", r"\1", EXAMPLE.read_text(), flags=re.MULTILINE))
+    assert harness("policy", "check", cwd=folder).returncode == 0, "what is commented out can be used as it is"
 
 
 def test_a_secret_without_a_value_is_said_before_anything_starts(project: Path) -> None:

@@ -12,13 +12,16 @@ from typing import Annotated, Any
 
 import typer
 
+from harness import policy
 from harness.cli.options import globals_of, manual
 from harness.cli.output import print_findings, print_json, say
 from harness.cli.place import Place, catalog, find_tool, found_tool, ledger, place, runs_dir, shown
 from harness.errors import Finding, HarnessError, near_text
 from harness.policy import Grant
+from harness.policy.settings import user_file
 from harness.policy.vouching import Trust
 
+EXAMPLE = Path(policy.__file__).with_name("example.yaml")
 EXITS = {"allow": 0, "ask": 5, "deny": 7}
 
 
@@ -175,13 +178,16 @@ def check(
     said = globals_of(ctx)
     at = place(said)
     rules, findings = _checked(at)
+    if not (own := user_file(os.environ)).exists():
+        command = f"mkdir -p -m 700 {own.parent} && cp {EXAMPLE} {own}"
+        say(said, f"you have no policy of your own; one to begin with: {command}")
     return print_findings(said, findings, f"{rules} rule{'' if rules == 1 else 's'}", strict)
 
 
 def _checked(at: Place) -> tuple[int, list[Finding]]:
     """The number of rules in all files, and what is odd about them. Raises HarnessError for what does not load."""
     from harness.policy.examples import check_examples, unsure
-    from harness.policy.settings import home_of, load, narrowed, user_file
+    from harness.policy.settings import home_of, load, narrowed
     from harness.skills.check import resolve
 
     settings = load(at.project)
