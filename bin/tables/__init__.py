@@ -1,0 +1,1 @@
+"""Questions over many tables: what the finders, the descriptions and the query tools share."""
