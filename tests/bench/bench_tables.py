@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import sqlite3
 import sys
@@ -26,11 +25,13 @@ from dataclasses import replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "bin"))
+sys.path[:0] = [str(ROOT), str(ROOT / "bin")]
 
 from tables import index, ranking, words
 from tables.catalog import read_schemas
 from tables.schema import Table
+
+from harness.evals.statistics import wilson
 
 MEASURES = ("domain@1", "domain@3", "tables@3", "flat@5")
 GOALS = {"domain@3": 0.97, "tables@3": 0.98, "flat@5": 0.88}
@@ -166,13 +167,6 @@ def measure(rank: Ranker, asked: Sequence[dict]) -> dict[str, int]:
     return hits
 
 
-def wilson(hits: int, count: int, z: float = 1.959964) -> tuple[float, float]:
-    """The 95 % interval of a share."""
-    share, square = hits / count, z * z / count
-    middle, half = share + square / 2, z * math.sqrt(share * (1 - share) / count + square / (4 * count))
-    return (middle - half) / (1 + square), (middle + half) / (1 + square)
-
-
 def row(name: str, hits: dict[str, int], count: int, against: dict[str, int] | None = None) -> str:
     cells = []
     for measure_ in MEASURES:
@@ -204,7 +198,7 @@ def final(title: str, hits: dict[str, int], count: int) -> Iterator[str]:
     """The figures of one half, with their intervals."""
     yield f"{title}: {count} questions"
     for name in MEASURES:
-        low, high = wilson(hits[name], count)
+        low, high = wilson(hits[name], count) or (0.0, 1.0)
         goal = GOALS.get(name)
         verdict = f"goal {100 * goal:.0f} %{'' if hits[name] / count >= goal else ' NOT'} met" if goal else ""
         share = f"{hits[name]:>4} of {count}{100 * hits[name] / count:>8.1f} %"
