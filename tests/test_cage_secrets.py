@@ -136,6 +136,24 @@ def test_a_yes_hands_it_over_for_this_call_alone(project: Caged, monkeypatch: py
     assert ran.stop.name == "passed" and VALUE.encode() not in everything(project)
 
 
+def test_an_approved_stage_gets_the_value_that_its_secret_has_when_it_starts(project: Caged) -> None:
+    """A yes is one to the name: a value that was renewed meanwhile is handed over once, and no value is kept."""
+    project.policy(f"sandbox: {{require: none}}\n{TOKEN % 'file'}")
+    project.private("secrets/TOKEN", "the-value-of-last-week")
+    (project.home / ".config" / "harness" / "secrets").chmod(0o700)
+    project.tool("use", 'cp "$TOKEN" got; cat "$TOKEN"', "@meta effect external\n@env TOKEN! <FILE> a token")
+    project.tool("look", "echo seen", "@meta effect read")
+    path = project.stages("line", "a: {run: [look]}\nb: {run: [use], needs: [a]}\nc: {run: [look], needs: [b]}")
+    ran = project.pipeline(path)
+    assert (ran.stop.name, ran.end["ops"]) == ("needs-approval", [2])
+    project.say(ran.folder, "approve")
+    project.private("secrets/TOKEN", VALUE)
+    more = project.resume(ran.folder)
+    assert (more.stop.name, more.spawned) == ("passed", ["use", "look"])
+    assert (project.path / "got").read_text() == VALUE
+    assert not any(value in everything(project) for value in (VALUE.encode(), b"the-value-of-last-week"))
+
+
 def test_a_no_starts_nothing(project: Caged, monkeypatch: pytest.MonkeyPatch) -> None:
     ran = other(project, monkeypatch, "deny")
     assert (ran.spawned, ran.codes()) == ([], ["ask", "DENIED"])

@@ -223,6 +223,7 @@ def test_a_resume_decides_under_todays_policy_and_voids_a_yes_that_was_not_used(
     project.policy(NONE + "rules: [{tool: look, verdict: ask}]")
     again = project.resume(ran.folder)
     assert (again.stop.name, again.codes(), sent(project)) == ("needs-approval", ["ask", "ask"], [])
+    assert again.notes() == ["the approval of operation 1 is void: the policy is not what it was."]
     [change] = again.of("resume")[-1]["data"]["changes"]
     assert (change["what"], change["from"]) == ("policy", start) and change["to"] != start
     assert "is void" in again.notes()[-1]

@@ -11,11 +11,14 @@ from harness.errors import HarnessError
 from harness.events.clock import Clock
 from harness.events.io import IO
 from harness.events.line import frame
+from harness.runs import session as sessions
 from harness.runs.cut import Wish
-from harness.runs.fork import fork, point, read_source
+from harness.runs.flags import Options
+from harness.runs.fork import done_after, fork, point, read_source
 from harness.runs.peek import read_state
 from harness.runs.redact import redact
 from tests.loop_world import CountingIO, Project, Ran, call, finish, reply
+from tests.skill_files import catalog_of
 
 LINE = """
 demand: {run: [demand, --capacity, "40000"]}
@@ -212,6 +215,24 @@ def test_what_cannot_be_set_is_named_and_nothing_is_written(four: Project, given
     assert ran.folder.joinpath("events.jsonl").read_bytes() == before
 
 
+def test_an_input_that_an_earlier_set_shadows_is_said_to_reach_nothing(tmp_path: Path) -> None:
+    made = Project(tmp_path)
+    made.tool("say", 'echo "$2"', "@option --word! <W>  what\n@meta effect read")
+    made.stages("pipe", 'one: {run: [say, --word, "${inputs.a}"]}\ntwo: {run: [say, --word, "${inputs.a}"]}',
+                "@option --a! <A>  what")  # fmt: skip
+    made.skill(tools="pipe")
+    for name, ran, start in (
+        ("bin", made.pipeline(made.path / "bin" / "pipe", "--a", "old"), ""),
+        ("skill", made.run([reply(call("pipe", "--a", "old")), finish(), finish()]), "pipe/"),
+    ):
+        made.resume(ran.folder, "go on" if start else None, sets=(f"{start}one.word=mine",))
+        options = Options(sets=(f"{start}inputs.a=new",))
+        session = sessions.resume(made.world(), catalog_of(made.path), ran.folder, None, options)
+        session.close()
+        told = f"--set {start}inputs.a does not reach the stage one: {start}one.word was set, and holds"
+        assert [line for line in session.warnings if "--set" in line] == [told], name
+
+
 def test_the_run_of_one_tool_has_no_stages(four: Project) -> None:
     from harness.runs import session as sessions
     from tests.skill_files import catalog_of
@@ -390,3 +411,13 @@ def test_a_second_call_of_a_pipeline_refuses_an_unsettled_source(paid: Project) 
     end = more.of("tool.end")[-1]["data"]
     assert (end["class"], paid.noted("paid")) == ("MISCONFIGURED", ["word"])
     assert end["why"] == "operation #1 (pay) of the call before may have had its effect"
+
+
+def test_a_fork_does_not_warn_of_what_a_later_call_only_took_over(paid: Project) -> None:
+    """The payment of the first call had ended before the event; the second call's copy of it is none of its own."""
+    again = [reply(call("line", "--a", "word")), reply(call("line", "--a", "word")), finish()]
+    ran = paid.run(again, allow=("pay",))
+    source, first = read_source(ran.folder), ran.of("tool.end")[0]["seq"]
+    assert (paid.noted("paid"), done_after(source, first)) == (["word"], [])
+    [before] = done_after(source, 1)
+    assert before == f"#1 (pay) of {ran.child().name}"

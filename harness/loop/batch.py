@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from harness.events.attempts import is_due
+from harness.events.receipt import pinned_mark
 from harness.events.spending import without
 from harness.events.state import Operation
 from harness.loop import reading
@@ -59,7 +60,7 @@ def _checked(run: Run, op: Operation) -> tuple[int, ...] | None:
     """
     request, needs = build_request(run, op)
     if op.digest and not call_digest(run, op.n, request).startswith(op.digest):
-        run.note("changed", f"the approval of operation {op.n} is void: {op.tool} is not what it was.")
+        run.note("changed", f"the approval of operation {op.n} is void: {_changed(run, op)} is not what it was.")
         judge(run, op)
         return None
     if old := lapsed(run, op, request):
@@ -70,6 +71,15 @@ def _checked(run: Run, op: Operation) -> tuple[int, ...] | None:
         judge(run, op)
         return None
     return needs
+
+
+def _changed(run: Run, op: Operation) -> str:
+    """What a yes was bound to and is another thing now."""
+    if op.policy != run.state.policy:
+        return "the policy"
+    tool = run.toolset.tools.get(op.tool)
+    is_same = tool is None or run.tool_mark(tool) == pinned_mark(run.state, op.tool)
+    return f"what {op.tool} would be given or could reach" if is_same else op.tool
 
 
 def _is_forbidden(run: Run, op: Operation, request: Request) -> bool:

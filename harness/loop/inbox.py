@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.events.attempts import is_unknown
+from harness.events.log import follow
 from harness.events.messages import about, read_message, waiting_files
 from harness.events.state import Operation
 from harness.events.witness import is_borne
@@ -131,9 +132,23 @@ def _decision(run: Run, message: dict[str, Any], n: int, name: str) -> None:
     elif _is_old(run, message):
         run.note("changed", f"the approval of operation {op.n} is void: it is more than 24 hours old.")
     elif str(message.get("digest", ""))[:DIGEST_SHOWN] != op.digest:
-        run.note("changed", f"the approval of operation {op.n} is void: the call is another one now.")
+        why = _since(run, n, str(message.get("digest", "")))
+        run.note("changed", f"the approval of operation {op.n} is void: {why}.")
     else:
         person_decides(run, op, "allow", by, "command", "", name, str(message.get("grant") or "once"))
+
+
+def _since(run: Run, n: int, digest: str) -> str:
+    """What changed since the call was asked about in the way that a yes was said to."""
+    is_after = False
+    for event in follow(run.folder):
+        data = event["data"]
+        if event["kind"] == "decide" and event.get("op") == n and data.get("digest", "")[:DIGEST_SHOWN] == digest:
+            is_after = True
+        changes = data.get("changes") or () if is_after and event["kind"] == "resume" else ()
+        if any(change["what"] == "policy" for change in changes):
+            return "the policy is not what it was"
+    return "the call is another one now"
 
 
 def _is_old(run: Run, message: dict[str, Any]) -> bool:

@@ -9,6 +9,8 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.events.attempts import is_unknown, may_have_acted
+from harness.events.fold import fold
+from harness.events.log import follow
 from harness.events.spending import is_without_effect
 from harness.events.state import Operation, State
 from harness.runs.lost import damage_of, words_on
@@ -87,4 +89,13 @@ def _of_child(folder: Path) -> list[Behind]:
         state = None if damage_of(folder) else read_state(folder)
     except HarnessError:  # a newer harness wrote it
         return []
-    return behind(folder, state, (), below=True) if state is not None else []
+    return behind(folder, state, _copied(folder, state), below=True) if state is not None else []
+
+
+def _copied(folder: Path, state: State) -> Collection[int]:
+    """The calls that a second call of a pipeline took over when they had ended: they are those of the first one."""
+    fork = state.start.get("fork")
+    if not fork or not (folder.parent / str(fork["run"])).is_dir():
+        return ()
+    before = fold(event for event in follow(folder) if event["seq"] <= fork["seq"])
+    return [op.n for op in before.ops.values() if op.closed]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -35,7 +34,7 @@ from harness.runs.begin import (
 from harness.runs.children import Family
 from harness.runs.composing import transcript_of
 from harness.runs.facts import moved_head
-from harness.runs.flags import Options, rules_of
+from harness.runs.flags import Options, earlier, rules_of
 from harness.runs.given import guide, pointed_to
 from harness.runs.kit import (
     file_pin,
@@ -63,8 +62,6 @@ from harness.skills.reading import is_skill_file
 from harness.tools import Tool
 from harness.tools.arguments import check_inputs, parse, refusal
 from harness.tools.header import read_tool
-
-EARLIER = "allowed by an earlier word, for the whole of this run"
 
 
 def start_skill(
@@ -201,7 +198,7 @@ def resume(world: World, catalog: Catalog, folder: Path, message: str | None, op
     else:
         session = _resume_other(world, catalog, folder, path, start, options)
     _speak(session.run, message, limits, options.source)
-    session.warnings += [f"{EARLIER}: {shlex.join(('--allow', text))}" for text in before.get("allow", ())]
+    session.warnings += earlier(before)
     session.warnings += moved_head(state.git, session.run.state.git)
     if session.run.state.policy != state.policy:
         session.warnings.append("the policy is not what it was: today's decides, and approvals not used yet are void")
@@ -240,13 +237,16 @@ def _resume_skill(
     refuse_unpriced(ref, {**current_state(folder).budget, **parse_budget(options.budget)}.get("usd"))
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in (start.get("inputs") or {}).items()}
     cwd = Path.cwd() if options.model else Path(start["cwd"])
-    wanted = sets.for_skill(kit, partial(within, catalog, skill_places(catalog, skill), kit.folder), options.sets)
+    open_ = partial(within, catalog, skill_places(catalog, skill), kit.folder)
+    wanted = sets.for_skill(kit, open_, options.sets)
+    unheard = sets.shadowed_in_skill(kit, open_, wanted, current_state(folder).settings | wanted)
     confine(world, catalog.project, skill.inputs, values, kit, skill)
     in_force(world, {}, parse_budget(options.budget))  # one above a file's is refused before anything is written
     model = open_for(catalog, ref, skill, _goal(folder, start), values, opening(cwd, skill, world, options))
     rules = rules_of(kit, options, lambda: by_name(skill_uses(catalog, skill)))
     run = reopen(world, catalog.project, folder, kit, rules, options.by, changes, options.kept())
     session = _skill_session(run, catalog, resolved, model, options, cwd)
+    session.warnings += unheard
     run.anew = options.model == (NAME, FLAG) and run.state.turn > 0  # it may have lost its memory
     sets.write(run, wanted)
     for target, value in wanted.items() if ref.scheme != "none" else ():
@@ -279,11 +279,12 @@ def _resume_other(
         refuse_changes(changes, options.command(folder.name, "--accept-changes"))
     if pipeline is None and options.sets:
         raise HarnessError("this is the run of one tool: it has no stages", f"harness tools run {tool.name} ARGS")
-    wanted = {}
+    wanted, unheard = {}, list[str]()
     if pipeline is not None:
         open_ = partial(within, catalog, file_places(catalog, path), None)
         here = Within(tool, kit, pipeline, inputs_in(catalog), open_, catalog.project)
         wanted = sets.for_pipeline(here, options.sets)
+        unheard = sets.shadowed(here, wanted, current_state(folder).settings | wanted)
     values = _inputs(folder, wanted) if tool.pipeline else parse(tool, start["inputs"].get("args") or ())[0]
     confine(world, catalog.project, tool.parameters, values, kit)
     in_force(world, {}, parse_budget(options.budget))
@@ -291,5 +292,7 @@ def _resume_other(
     run = reopen(world, catalog.project, folder, kit, rules, "user", changes, options.kept())
     sets.write(run, wanted)
     if pipeline is not None:
-        return _pipeline_session(run, catalog, path, pipeline, options)
+        session = _pipeline_session(run, catalog, path, pipeline, options)
+        session.warnings += unheard
+        return session
     return _tool_session(run, catalog, tool, [str(w) for w in start["inputs"].get("args") or ()])

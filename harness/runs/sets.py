@@ -12,12 +12,14 @@ from harness.errors import HarnessError, near_text
 from harness.events.amend import INPUTS
 from harness.loop.run import Run
 from harness.loop.toolset import Toolset
+from harness.pipeline.words import kept
 from harness.runs.kit import pipeline_kit
 from harness.runs.narrow import rebased
 from harness.skills.discovery import Catalog
 from harness.tools import Parameter, Tool, Value
 from harness.tools.arguments import check_inputs
-from harness.tools.stages import Pipeline
+from harness.tools.expression import Word
+from harness.tools.stages import Pipeline, Stage
 
 FORM = "write --set STAGE.PARAM=VALUE or --set inputs.NAME=VALUE"
 Amended = dict[str, Any]
@@ -137,6 +139,49 @@ def for_pipeline(within: Within, sets: Iterable[str]) -> Amended:
             inner = _below(inner, name, target)
         found[target] = amended(inner, rest, values)
     return found
+
+
+def shadowed(within: Within, wanted: Iterable[str], held: Mapping[str, Any], start: str = "") -> list[str]:
+    """A line for each input that is set and does not reach a stage, as what stands in its place was set before.
+
+    `held` are all arguments that were set, `start` what stands before the names of the stages.
+    """
+    lines = []
+    for target in wanted:
+        path, name = target.rpartition("/")[0], target.rpartition("/")[2]
+        inner, above = within, f"{path}/" if path else ""
+        for part in path.split("/") if path else ():
+            inner = _below(inner, part, target)
+        for stage in inner.pipeline.stages if name.startswith(INPUTS) else ():
+            own = f"{above}{stage.name}."
+            given = {key.removeprefix(own): value for key, value in held.items() if key.startswith(own)}
+            if given and name in _inputs_of(stage.run) - _inputs_of(_kept(inner, stage, given)):
+                instead = ", ".join(f"{start}{own}{parameter}" for parameter in given)
+                lines.append(f"--set {start}{target} does not reach the stage {stage.name}: {instead} was set, and holds")
+    return lines
+
+
+def _kept(within: Within, stage: Stage, given: Mapping[str, object]) -> Sequence[Word]:
+    """The words of a stage that are bound still; a positional that is set takes the place of all of them."""
+    tool = within.kit.tools.get(stage.run[0].text)
+    places = {p.name for p in tool.parameters if p.kind == "arg"} if tool is not None else set()
+    return [] if places & given.keys() else kept(stage, tool, given)
+
+
+def _inputs_of(words: Iterable[Word]) -> set[str]:
+    return {f"{INPUTS}{ref.path[0]}" for word in words for ref in word.refs if ref.root == "inputs" and ref.path}
+
+
+def shadowed_in_skill(
+    kit: Toolset, open_: Callable[[Tool], Within], wanted: Iterable[str], held: Mapping[str, Any]
+) -> list[str]:
+    """The same for a skill's run, whose targets begin with a pipeline."""
+    lines = []
+    for target in wanted:
+        name, _, rest = target.partition("/")
+        below = {key.removeprefix(f"{name}/"): value for key, value in held.items() if key.startswith(f"{name}/")}
+        lines += shadowed(open_(kit.tools[name]), [rest], below, f"{name}/")
+    return lines
 
 
 def _below(within: Within, name: str, target: str) -> Within:
