@@ -17,7 +17,7 @@ def run(options: argparse.Namespace, folder: str) -> None:
     results = evidence.of_files(options.evidence) if options.evidence else evidence.of_run(folder)
     if not results:
         stop(MISSING, "no tool has found anything yet", "run search-logs or check-pods first")
-    facts = Facts(results)
+    facts = Facts(results, options.note)
     why = " ".join((options.cause or report.cause(facts)).split())
     then = " ".join((options.next or report.next_command(facts)).split())
     _save(options.out, report.document(facts, why, then))

@@ -10,19 +10,26 @@ from oncall.evidence import Result
 
 Fact = dict[str, Any]
 FAILING = ("failure", "fatal")
-LISTS = {"groups": "groups", "problems": "pods", "lag": "lag", "deploys": "deploys", "runbooks": "runbooks"}
+LISTS = {"groups": "groups", "problems": "pods", "lag": "lag", "deploys": "deploys", "runbooks": "runbooks",
+         "new": "new"}
 
 
 class Facts:
-    """All facts. `logs`: the answers about logs as wholes; `empty`: what was asked for and not recorded."""
+    """All facts. `logs`: the answers about logs as wholes; `empty`: what was asked for and not recorded.
 
-    def __init__(self, results: list[Result]) -> None:
-        self.results = results
+    `notes` are what its reader must know beside; `kind` is the class of the failure and `good` the batch that it was
+    compared with, where somebody looked.
+    """
+
+    def __init__(self, results: list[Result], notes: list[str] | None = None) -> None:
+        self.results, self.notes = results, notes or []
         self.groups: list[Fact] = []
         self.pods: list[Fact] = []
         self.lag: list[Fact] = []
         self.deploys: list[Fact] = []
         self.runbooks: list[Fact] = []
+        self.new: list[Fact] = []
+        self.kind = self.good = ""
         self.logs: list[Fact] = []
         self.looked: list[str] = []
         self.empty: list[str] = []
@@ -39,6 +46,8 @@ class Facts:
                     known = {"id": result.name(fact.get("evidence", "")), "text": item.get("text", ""),
                              "source": item.get("source", "")}
                     getattr(self, name).append(fact | known)
+        self.kind = str(result.data.get("class") or self.kind)
+        self.good = str(result.data.get("good") or self.good)
         if "groups" in result.data:
             self.logs.append(result.data)
         (self.empty if result.data.get("looked") is False else self.looked).append(result.tool)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import textwrap
 
@@ -146,12 +147,26 @@ def _sections(facts: Facts) -> list[tuple[str, list[str]]]:
         ("Deploy before it began", [f"{deploy['text']} [{deploy['id']}]"] if deploy else []),
         ("Lag", [f"{one['text']} [{one['id']}]" for one in facts.lag if one["trend"] != "steady"][:3]),
         ("Few lines that fail" if _thin(facts) else "What dominates the logs", [_line(facts, group) for group in main]),
+        ("What kind", [f"{facts.kind}{_why_kind(facts)}"] if facts.kind else []),
+        (f"New against {clip(os.path.basename(facts.good), 60)}", [_new(facts, one) for one in facts.new[:6]]),
         ("Together with it", [_line(facts, group) for group in findings.related(facts, main)]),
         ("Most notable, but no failure", [_line(facts, group) for group in notable] if not main else []),
         ("Runbook", [f"{one['title']} [{one['id']}]" for one in _books(facts, main)]),
+        ("Note", facts.notes),
         ("Looked at", _looked(facts)),
     ]
     return [(title, items) for title, items in found if items]
+
+
+def _why_kind(facts: Facts) -> str:
+    """What tells the kind of failure."""
+    found = next((result for result in facts.results if result.data.get("class") and result.items), None)
+    return f" [{found.name(found.items[0].get('id', 'E1'))}]" if found is not None else ""
+
+
+def _new(facts: Facts, one: Fact) -> str:
+    said = " ".join(word if len(word) < 60 else word[:40] + "…" for word in one["text"].split())
+    return f"{clip(said, 120)} [{one['id']}] {facts.reference(one['source'])}"
 
 
 def _books(facts: Facts, main: list[Fact]) -> list[Fact]:

@@ -16,9 +16,22 @@ def run(options: argparse.Namespace) -> None:
     """Search, and print one object."""
     notes: list[str] = []
     found, lines, paths = _read(_roots(options), notes)
-    found = _narrow(found, options)
+    tell(_narrow(found, options), lines, paths, notes, options.limit)
+
+
+def summarise(logs: str, batch: str, limit: int) -> None:
+    """The same of one batch's lines."""
+    from oncall.batches import ALL, Logs
+
+    found = Logs(logs)
+    own = found.batch(batch)
+    tell(own, len(own) if batch != ALL else found.lines, found.paths, found.notes, limit)
+
+
+def tell(found: list[records.Record], lines: int, paths: list[str], notes: list[str], limit: int) -> None:
+    """Print the groups of what was found."""
     ordered = groups.build(found)
-    shown = _choose(ordered, max(1, min(options.limit, 100)))
+    shown = _choose(ordered, max(1, min(limit, 100)))
     failing = sum(group.count for group in ordered if group.grade >= severity.FAILURE)
     warned = sum(group.count for group in ordered if group.grade == severity.WARNING)
     times = [record.time for record in found if record.time is not None]

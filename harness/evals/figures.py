@@ -17,6 +17,7 @@ from harness.events.scan import blob_text
 from harness.events.state import Operation, State
 from harness.policy.grounding import Known, Source
 
+MAX_WHY = 200
 ESCALATES = ("needs-approval", "needs-answer", "unknown-outcome")
 _VALUE = re.compile(r"[^\s\"'`,;()\[\]{}<>=|]*\d[^\s\"'`,;()\[\]{}<>=|]*")
 _EVIDENCE = re.compile(r"[\w-]+\.E\d+|op:\d+|.+#L\d+")
@@ -36,14 +37,16 @@ class Call:
 class Figures:
     """One run in numbers: money in nano-dollars, times in seconds, counts over the run and all below it.
 
-    `first_s` is from the start to the first call that was started, None where there was none. `bad_calls` had a form
-    that no tool takes, of `proposed` calls and refused replies; `refused` are the refusals by code. A call is repaired
-    where its tool had failed or been refused before and then did well. `values` are the lines of the answer that hold
-    a figure or an id, `unsupported` those with one that the run never saw.
+    `why` is the reason of its stop, where that names none. `first_s` is from the start to the first call that was
+    started, None where there was none. `bad_calls` had a form that no tool takes, of `proposed` calls and refused
+    replies; `refused` are the refusals by code. A call is repaired where its tool had failed or been refused before and
+    then did well. `values` are the lines of the answer that hold a figure or an id, `unsupported` those with one that
+    the run never saw.
     """
 
     stop: str
     exit: int
+    why: str = ""
     seconds: float = 0.0
     waiting_s: float = 0.0
     first_s: float | None = None
@@ -98,13 +101,19 @@ def figures_of(folder: Path) -> Figures:
     values, unsupported = _judged(blob_text(folder, (state.end or {}).get("answer", "")), known)
     spent, calls = state.spent, tuple(sorted(count.calls, key=lambda call: call.began))
     return Figures(
-        stop=str(last.get("stop", "stopped")), exit=int(last.get("exit", 130)),
+        stop=str(last.get("stop", "stopped")), exit=int(last.get("exit", 130)), why=_why(last),
         seconds=spent.active_ms / 1000, waiting_s=spent.waiting_ms / 1000,
         first_s=min((call.began for call in calls), default=None),
         turns=spent.turns, tokens=spent.tokens_in + spent.tokens_out, nanos=spent.nanos, unpriced=spent.unpriced,
         proposed=count.proposed, bad_calls=count.bad, refused=dict(count.refused), repaired=count.repaired,
         escalations=count.escalations, values=values, unsupported=unsupported, calls=calls,
     )  # fmt: skip
+
+
+def _why(last: Mapping[str, Any]) -> str:
+    """Why a run stopped, in its own words and on one line."""
+    said = last.get("error") or last.get("limit") or last.get("hint") or ""
+    return " ".join(str(said).split())[:MAX_WHY]
 
 
 def _walk(folder: Path, count: _Count, known: Known, top: bool = True) -> State:

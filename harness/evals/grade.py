@@ -35,7 +35,8 @@ class Check:
 def checks_of(case: Case, figures: Figures, answer: str, workspace: Path) -> list[Check]:
     """All that a case expects of a trial without asking anybody."""
     expect = case.expect
-    found = [Check("stop", figures.stop in expect.stop, f"{figures.stop}, not {' or '.join(expect.stop)}")]
+    why = f" ({figures.why})" if figures.why else ""
+    found = [Check("stop", figures.stop in expect.stop, f"{figures.stop}{why}, not {' or '.join(expect.stop)}")]
     found += [*_tools(expect, figures), *_answer(expect, answer), *_limits(expect, figures)]
     found += [_file(test, workspace) for test in expect.files]
     return [Check(one.name, one.ok, "" if one.ok else one.why) for one in found]
