@@ -157,7 +157,8 @@ def shadowed(within: Within, wanted: Iterable[str], held: Mapping[str, Any], sta
             given = {key.removeprefix(own): value for key, value in held.items() if key.startswith(own)}
             if given and name in _inputs_of(stage.run) - _inputs_of(_kept(inner, stage, given)):
                 instead = ", ".join(f"{start}{own}{parameter}" for parameter in given)
-                lines.append(f"--set {start}{target} does not reach the stage {stage.name}: {instead} was set, and holds")
+                what = f"--set {start}{target} does not reach the stage {stage.name}"
+                lines.append(f"{what}: {instead} was set, and holds")
     return lines
 
 
