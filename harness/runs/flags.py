@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -85,6 +85,14 @@ def rules_of(kit: Toolset, options: Options, below: Callable[[], Mapping[str, To
             raise HarnessError(f"{name} is no tool of this run{near_text(name, known)}", fix)
     denied = (Rule("deny", (name,), place=f"--deny {name}", source="run") for name in options.deny)
     return (*(_allow(known, text) for text in options.allow), *denied)
+
+
+def earlier(before: Mapping[str, Sequence[str]]) -> list[str]:
+    """What a person is told of the words that let calls pass since they were said: they widen nothing silently."""
+    return [
+        f"allowed by an earlier word, for the whole of this run: {shlex.join(('--allow', text))}"
+        for text in before.get("allow", ())
+    ]
 
 
 def shlex_words(text: str) -> list[str]:
