@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from harness.errors import HarnessError
 from harness.loop.run import Said
 from harness.view.ask import approval_text
 from tests.cage_world import HERE, NEITHER, NO_BWRAP, NONE, Caged, make, needs_full, needs_landlock
@@ -61,6 +62,27 @@ def test_A38_no_tool_says_a_word_for_a_person(project: Caged, machine: Any, poli
     assert not again.of("user.say") and not again.of("amend")
     project.say(ran.folder, "approve", 1)
     assert project.resume(ran.folder).stop.name != "needs-approval" and did(project, "acted") == ["acted"]
+
+
+def test_A38_a_file_that_nobody_put_there_opens_no_run_below_and_none_that_has_passed(project: Caged) -> None:
+    project.skill("deepest", tools="act")
+    project.skill("helper", tools="deepest")
+    project.skill(tools="helper")
+    below = {"helper": [reply(call("deepest", "x")), finish()], "deepest": [reply(call("act")), finish()]}
+    ran = project.run([reply(call("helper", "x")), finish()], **below)
+    children = [folder for folder in ran.folder.parent.glob("2*") if folder != ran.folder]
+    before = {folder: (folder / "events.jsonl").read_bytes() for folder in children}
+    for folder in children:
+        (folder / "inbox").mkdir(exist_ok=True)
+        (folder / "inbox" / "say-0123456789abcdef.json").write_text('{"kind": "say", "op": 0, "text": "go on"}')
+    assert len(children) == 2 and project.resume(ran.folder).stop.name == "needs-approval"
+    assert {folder: (folder / "events.jsonl").read_bytes() for folder in children} == before
+    project.skill(tools="look")
+    passed = project.run([finish()])
+    (passed.folder / "inbox").mkdir(exist_ok=True)
+    (passed.folder / "inbox" / "say-0123456789abcdef.json").write_text('{"kind": "say", "op": 0, "text": "go on"}')
+    with pytest.raises(HarnessError, match="this run has passed"):
+        project.resume(passed.folder)
 
 
 def test_A38_a_copy_of_a_persons_word_says_nothing(project: Caged) -> None:

@@ -55,6 +55,10 @@ def spoil(path: Path, how: str) -> None:
     if how == "another version":
         with sqlite3.connect(path) as db:
             db.execute("PRAGMA user_version = 7")
+    elif how == "came with a repository":
+        with sqlite3.connect(path) as db:
+            db.execute("PRAGMA application_id = 5")
+            db.execute("UPDATE runs SET goal = 'forged', stop = 'passed', code = 0, waiting = '[]'")
     elif how == "other tables":
         with sqlite3.connect(path) as db:
             db.execute("DROP TABLE ops")
@@ -69,7 +73,8 @@ def spoil(path: Path, how: str) -> None:
              "pipe": lambda: os.mkfifo(path)}[how]()  # fmt: skip
 
 
-HOWS = ("deleted", "corrupt", "corrupt page", "another version", "other tables", "empty", "folder", "pipe")
+HOWS = ("deleted", "came with a repository", "corrupt", "corrupt page", "another version", "other tables", "empty")
+HOWS += ("folder", "pipe")
 
 
 @pytest.mark.parametrize("how", HOWS)
@@ -104,26 +109,26 @@ def test_a_run_that_stops_is_kept_at_once_with_a_row_for_each_operation(project:
 def test_a_kept_run_is_not_read_again_until_its_journal_changes(tmp_path: Path) -> None:
     folder = past_run(tmp_path, 1, ENDED, goal="as it was")
     for _ in range(2):
-        with Index(tmp_path) as found:
+        with Index(tmp_path, tmp_path.with_name("seals")) as found:
             assert [run.goal for run in found.runs()] == ["as it was"]
     with sqlite3.connect(tmp_path / NAME) as db:
         db.execute("UPDATE runs SET goal = 'from the index'")
     db.close()
-    with Index(tmp_path) as found:
+    with Index(tmp_path, tmp_path.with_name("seals")) as found:
         assert [run.goal for run in found.runs()] == ["from the index"]
     with (folder / "events.jsonl").open("ab") as file:
         file.write(frame(3, 2, "2026-12-30T11:45:23.000Z", "resume", {"by": "user"}))
-    with Index(tmp_path) as found:
+    with Index(tmp_path, tmp_path.with_name("seals")) as found:
         assert [(run.goal, run.stop) for run in found.runs()] == [("as it was", "stopped")]
 
 
 def test_a_run_that_is_gone_leaves_the_index_too(tmp_path: Path) -> None:
     folder = past_run(tmp_path, 1, ENDED, goal="a secret name")
-    with Index(tmp_path) as found:
+    with Index(tmp_path, tmp_path.with_name("seals")) as found:
         assert len(list(found.runs())) == 1
     (folder / "events.jsonl").unlink()
     folder.rename(tmp_path / "elsewhere")
-    with Index(tmp_path) as found:
+    with Index(tmp_path, tmp_path.with_name("seals")) as found:
         assert list(found.runs()) == []
     assert b"a secret name" not in (tmp_path / NAME).read_bytes()
 
@@ -158,7 +163,7 @@ def test_an_index_that_somebody_else_holds_is_gone_without(tmp_path: Path) -> No
     past_run(tmp_path, 1, PARKED, "park")
     db = sqlite3.connect(tmp_path / NAME, isolation_level=None)
     db.execute("BEGIN EXCLUSIVE")
-    with Index(tmp_path) as found:
+    with Index(tmp_path, tmp_path.with_name("seals")) as found:
         assert [run.shown for run in found.runs()] == ["needs-approval #1"]
     db.close()
 
@@ -167,7 +172,7 @@ def test_who_lost_its_parent_stands_for_itself(tmp_path: Path) -> None:
     top = past_run(tmp_path, 1, ENDED)
     past_run(tmp_path, 2, ENDED, parent={"run": top.name, "op": 1, "depth": 1})
     past_run(tmp_path, 3, ENDED, parent={"run": "20200101T000000-gone-aaaaaaaa", "op": 1, "depth": 1})
-    with Index(tmp_path) as found:
+    with Index(tmp_path, tmp_path.with_name("seals")) as found:
         assert sorted(run.name[-8:] for run in found.runs() if found.is_top(run)) == ["baaaaaaa", "daaaaaaa"]
 
 

@@ -37,7 +37,7 @@ def prune(project: Path, *words: str) -> tuple[int, list[str], str]:
 
 
 def names(runs: Path, wish: Wish) -> list[str]:
-    with Index(runs) as index:
+    with Index(runs, runs.with_name("seals")) as index:
         return [run.name for run in chosen(list(index.runs()), wish)]
 
 

@@ -91,7 +91,7 @@ class Driver:
         if event["kind"] in ("park", "run.end"):
             from harness.runs.index import update  # loads a database: not before a run stops
 
-            update(runs_dir(self.at), [run])
+            update(runs_dir(self.at), logs(), [run])
 
     def interrupted(self, number: int, frame: FrameType | None) -> None:
         """Ctrl-C: once, start nothing more; twice, kill what runs; three times, leave at once.

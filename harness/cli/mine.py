@@ -9,7 +9,7 @@ import typer
 from harness.cli.masking import masker_of
 from harness.cli.options import globals_of, manual
 from harness.cli.output import print_json, print_paths, print_table, say
-from harness.cli.place import Place, catalog, place, runs_dir
+from harness.cli.place import Place, catalog, logs, place, runs_dir
 from harness.cli.words import since_seconds
 from harness.errors import HarnessError
 from harness.runs.find import find_run, short_id
@@ -61,7 +61,7 @@ def _failed(at: Place, name: str | None, window: float | None) -> list[Path]:
     folder, found = runs_dir(at), []
     if not folder.is_dir():
         return []
-    with Index(folder) as index:
+    with Index(folder, logs()) as index:
         for run in index.runs():
             if window is not None and run.age_s > window:
                 break

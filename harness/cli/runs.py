@@ -10,7 +10,7 @@ import typer
 
 from harness.cli.options import globals_of, manual
 from harness.cli.output import print_json, print_table, say
-from harness.cli.place import place, runs_dir
+from harness.cli.place import logs, place, runs_dir
 from harness.cli.words import since_seconds
 from harness.errors import HarnessError, near_text
 from harness.events.line import at_text
@@ -60,7 +60,7 @@ def newest(
     from harness.runs.index import Index  # loads a database: not where there is no run
 
     found: list[Listed] = []
-    with Index(folder) as index:
+    with Index(folder, logs()) as index:
         called = index.callers(tool) if tool is not None else None
         for run in index.runs():
             if window is not None and run.age_s > window:

@@ -66,7 +66,7 @@ def prune(
     named = tuple(find_run(folder, name, allow_last=False) for name in names or ())
     age = since_seconds(older) if older is not None else None
     wish = pruning.Wish(age, keep, stop, named, force, _relatives(relatives))
-    with Index(folder) as index:
+    with Index(folder, logs()) as index:
         every = list(index.runs())
     gone = pruning.chosen(every, wish)
     left = pruning.leftovers(folder)
@@ -116,7 +116,7 @@ def _removed(gone: list[Listed], every: list[Listed], force: bool, folder: Path)
             failed[run.name] = f"{(error.strerror or str(error)).lower()}; what is left goes next time"
         except BusyError as error:
             failed[run.name] = error.message
-    if not erase(folder, [run.name for run in gone]):
+    if not erase(folder, logs(), [run.name for run in gone]):
         failed[str(folder / ".index.sqlite")] = "it cannot be written; delete it"
     return failed
 
@@ -169,7 +169,7 @@ def redact(
     if relatives and seq is not None:
         raise HarnessError("--seq is an event of one run", "leave --with out, or give --blob SHA or --text T")
     folder, wish = find_run(runs_dir(at), name, allow_last=False), Wish(blob, seq, text)
-    with Index(runs_dir(at)) as index:
+    with Index(runs_dir(at), logs()) as index:
         every = list(index.runs())
     family = [run.folder for run in pruning.family(every, folder, _relatives(relatives))]
     meant = [run for run in every if run.folder in redacting.meant(family, wish)]
@@ -180,7 +180,7 @@ def redact(
         say(said, "nothing was taken out")
         return 0
     taken = taken if dry else take()
-    if not dry and not erase(runs_dir(at), [one.name for one in taken]):
+    if not dry and not erase(runs_dir(at), logs(), [one.name for one in taken]):
         raise HarnessError("the index cannot be written", f"delete {runs_dir(at) / '.index.sqlite'}", code=3)
     others = redacting.also_holding([one for one in _kin(every, folder) if one not in taken], wish)
     for run, parent in above.staying(every, meant) if not said.json else ():

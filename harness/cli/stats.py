@@ -11,7 +11,7 @@ import typer
 
 from harness.cli.options import globals_of, manual
 from harness.cli.output import print_json, print_table, say
-from harness.cli.place import Place, catalog, place, runs_dir
+from harness.cli.place import Place, catalog, logs, place, runs_dir
 from harness.cli.words import since_seconds
 from harness.errors import HarnessError
 from harness.runs.find import short_id
@@ -71,7 +71,7 @@ def _ended(folder: Path, name: str | None, window: float | None) -> Iterator[tup
 
     if not folder.is_dir():
         return
-    with Index(folder) as index:
+    with Index(folder, logs()) as index:
         for run in index.runs():
             if window is not None and run.age_s > window:
                 break

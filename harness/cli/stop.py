@@ -63,7 +63,7 @@ def _end(at: Place, folder: Path, now: bool) -> None:
     world = World(IO(), Clock(), Cancel(), runs_dir=runs_dir(at), seals=logs())
     world.allow_fs = tuple(at.config.value("runs.allow_fs"))
     end_here(world, at.project, folder, now)
-    update(runs_dir(at), [folder.name])
+    update(runs_dir(at), logs(), [folder.name])
 
 
 def _told(said: Globals, run: Listed, what: str) -> int:

@@ -11,7 +11,7 @@ import typer
 
 from harness.cli.options import Globals, globals_of, manual
 from harness.cli.output import print_json, say
-from harness.cli.place import Place, place, runs_dir
+from harness.cli.place import Place, logs, place, runs_dir
 from harness.errors import BusyError, HarnessError
 from harness.runs.find import short_id
 from harness.runs.index import Index
@@ -33,7 +33,7 @@ def wake(
     """Resume each waiting run that is due, one after the other; print their names."""
     said = globals_of(ctx)
     at = place(said)
-    with Index(runs_dir(at)) as index:
+    with Index(runs_dir(at), logs()) as index:
         due = [run for run in index.runs() if index.is_top(run) and is_due(run, time.time())]
     done: list[dict[str, Any]] = []
     for run in reversed(due):

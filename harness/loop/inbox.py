@@ -75,8 +75,8 @@ def _heed(run: Run, level: int) -> None:
         run.world.cancelled(level)
 
 
-def has_word(folder: Path, words: Path | None = None) -> bool:
-    """Whether somebody spoke from another process; by `words`, whether a person did."""
+def has_word(folder: Path, words: Path | None) -> bool:
+    """Whether a person spoke from another process: a file that `words` does not know is nobody's word."""
     return any(is_borne(words, path) for path in waiting_files(folder))
 
 

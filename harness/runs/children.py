@@ -235,20 +235,21 @@ def _already(parent: Run, folder: Path, known: State) -> ChildEnd | None:
     is_early = due is not None and due > parent.world.clock.wall() and not parent.world.early
     if known.park["stop"] not in PERSONS and not is_early:
         return None
-    if has_word(folder) or (not is_early and parent.world.ask is not None and known.park["stop"] != "unknown-outcome"):
+    words, asks = parent.world.words, not is_early and parent.world.ask is not None
+    if has_word(folder, words) or (asks and known.park["stop"] != "unknown-outcome"):
         return None
-    if _descendant_has_word(folder, known) or (parent.world.ruled and known.park["stop"] == "needs-approval"):
+    if _descendant_has_word(folder, known, words) or (parent.world.ruled and known.park["stop"] == "needs-approval"):
         return None
     stop = Stop(known.park["stop"], known.park["exit"], parked=True)
     return ChildEnd(stop, b"", "", "", {}, known.park.get("hint", ""), until=due)
 
 
-def _descendant_has_word(folder: Path, known: State) -> bool:
+def _descendant_has_word(folder: Path, known: State, words: Path | None) -> bool:
     for op in known.open_ops.values():
         if op.child and op.attempt_open:
             below = folder.parent / op.child
             state = read_state(below)
-            if has_word(below) or (state is not None and _descendant_has_word(below, state)):
+            if has_word(below, words) or (state is not None and _descendant_has_word(below, state, words)):
                 return True
     return False
 

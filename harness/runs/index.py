@@ -1,7 +1,7 @@
 """What is known of the runs of one folder, kept beside them so that a question about thousands reads few journals.
 
-Derived, best effort, and nothing decides by it: what is missing, changed, corrupt or of another version is read from
-the journals again, and where it cannot be written every answer comes from them.
+Derived, best effort, and nothing decides by it: what is missing, changed, corrupt, of another version or not of this
+user's own making is read from the journals again, and where it cannot be written every answer comes from them.
 """
 
 from __future__ import annotations
@@ -12,12 +12,16 @@ import sqlite3
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
+from secrets import randbits
 from typing import Any
 
 from harness.errors import HarnessError
 from harness.events.fold import fold
+from harness.events.io import IO
 from harness.events.log import follow
+from harness.events.seal import ready
 from harness.runs.find import all_runs
 from harness.runs.list import LIVE, UNTOLD, Listed, live, read
 
@@ -44,11 +48,14 @@ Rows = list[tuple[str, int, str, str, str]]
 
 
 class Index:
-    """The runs of one folder, each as its journal says. What had to be read anew is kept when it is closed."""
+    """The runs of one folder, each as its journal says. What had to be read anew is kept when it is closed.
 
-    def __init__(self, runs_dir: Path) -> None:
+    `seals` is the folder outside the project that says which index is this user's own; without it none is used.
+    """
+
+    def __init__(self, runs_dir: Path, seals: Path | None) -> None:
         self.runs_dir = runs_dir
-        self._db = _opened(runs_dir / NAME)
+        self._db = _opened(runs_dir / NAME, _witness(runs_dir, seals))
         self._rows = {row[0]: row for row in self._ask("SELECT * FROM runs")}
         self._read: dict[str, tuple[str, Listed]] = {}
         self._names: frozenset[str] = frozenset()
@@ -147,17 +154,17 @@ class Index:
             self._give_up(error)
 
 
-def update(runs_dir: Path, names: Iterable[str]) -> None:
+def update(runs_dir: Path, seals: Path | None, names: Iterable[str]) -> None:
     """Read these runs again, after a park or an end."""
-    with Index(runs_dir) as index:
+    with Index(runs_dir, seals) as index:
         for name in names:
             index.run(runs_dir / name)
 
 
-def erase(runs_dir: Path, names: Iterable[str]) -> bool:
+def erase(runs_dir: Path, seals: Path | None, names: Iterable[str]) -> bool:
     """Leave no byte of these runs in the index. False where that cannot be done."""
     path = runs_dir / NAME
-    db = _opened(path) if path.exists() else None
+    db = _opened(path, _witness(runs_dir, seals)) if path.exists() else None
     try:
         if db is not None:
             rows = [(name,) for name in names]
@@ -171,13 +178,32 @@ def erase(runs_dir: Path, names: Iterable[str]) -> bool:
     return _remove(path)
 
 
-def _opened(path: Path) -> sqlite3.Connection | None:
-    """The index, made anew where it is missing, corrupt or of another version; None where there can be none."""
-    for _ in range(2):
+def _witness(runs_dir: Path, seals: Path | None) -> int | None:
+    """The number that an index of ours in this place bears: one that came along with the folder has another.
+
+    Made once, and kept where no project can know it. None where it cannot be kept.
+    """
+    if (seals := ready(seals)) is None:
+        return None
+    kept = seals / f"{sha256(os.fsencode(os.path.realpath(runs_dir))).hexdigest()}.index"
+    with suppress(OSError, ValueError):
+        return int(kept.read_text(encoding="ascii"))
+    try:
+        number = 1 + randbits(30)
+        IO().put(kept, f"{number}\n".encode())
+        return number
+    except OSError:
+        return None
+
+
+def _opened(path: Path, witness: int | None) -> sqlite3.Connection | None:
+    """The index, made anew where it is missing, corrupt, another's or of another version; None where there can be none.
+    """
+    for _ in range(2 if witness is not None else 0):
         try:
             if not _is_usable(path):
                 return None
-            return _checked(path)
+            return _checked(path, witness)
         except (sqlite3.Error, OSError) as error:
             if not _is_corrupt(error) or not _remove(path):
                 return None
@@ -193,17 +219,17 @@ def _is_usable(path: Path) -> bool:
         return True
 
 
-def _checked(path: Path) -> sqlite3.Connection:
-    """Raises sqlite3.Error; DatabaseError itself for a file that is not an index of this version."""
+def _checked(path: Path, witness: int | None) -> sqlite3.Connection:
+    """Raises sqlite3.Error; DatabaseError itself for a file that is not an index of this version and this user."""
     db = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
     try:
         db.execute("PRAGMA secure_delete = ON")
         db.execute("PRAGMA synchronous = OFF")
-        (version,) = db.execute("PRAGMA user_version").fetchone()
+        (version,), (bears,) = (db.execute(f"PRAGMA {name}").fetchone() for name in ("user_version", "application_id"))
         if version == 0 and path.stat().st_size == 0:
-            db.executescript(f"BEGIN IMMEDIATE; {TABLES} COMMIT;")
-        elif version != VERSION:
-            raise sqlite3.DatabaseError("another version")
+            db.executescript(f"BEGIN IMMEDIATE; {TABLES} PRAGMA application_id = {witness}; COMMIT;")
+        elif (version, bears) != (VERSION, witness):
+            raise sqlite3.DatabaseError("another version, or another's")
     except BaseException:
         db.close()
         raise

@@ -183,7 +183,8 @@ def resume(world: World, catalog: Catalog, folder: Path, message: str | None, op
         raise part_of(folder, start)
     check_resumable(world, folder, state, options)
     world.early, world.ruled = options.now, bool(options.allow or options.deny)
-    if state.end is not None and state.end["stop"] == "passed" and not (message or options.sets or has_word(folder)):
+    is_spoken = message or options.sets or has_word(folder, world.words)
+    if state.end is not None and state.end["stop"] == "passed" and not is_spoken:
         raise HarnessError("this run has passed", f"go on with a message: harness resume {folder.name} MESSAGE")
     path = Path(start.get("path") or "")
     before, limits = said_in(follow(folder)), parse_budget(options.budget)
