@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import time
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.command import harness, home_of
+from tests.command import harness, home_of, start, waits
 from tests.evals_site import DISK, add_case, add_script, evals, evaluated, found, make_site
 from tests.run_files import add_tool, calls, finish
 
@@ -272,3 +274,26 @@ def test_failed_runs_are_grouped_by_cause_and_become_masked_candidates(project: 
     assert harness("eval", "mine", "--case", run.rsplit("-", 1)[-1], cwd=project, **env).returncode == 2
     path.rename(evals(project) / "cases" / path.name)
     assert evaluated(project, "--case", path.stem, "--trials", "1", model=model, **env).returncode == 1
+
+
+def test_trials_that_were_made_are_kept_when_a_later_one_cannot_be(project: Path) -> None:
+    add_case(project, "later", **{**DISK, "setup": ["prepare"]})
+    add_tool(project, "prepare", "exit 1", to="skills/sound/scripts")
+    done = evaluated(project, "--trials", "1")
+    assert done.returncode == 2 and "the setup of case later failed" in done.stderr and not done.stdout
+    [kept] = (project / ".harness" / "evals").glob("*/result.json")
+    assert [trial["case"] for trial in json.loads(kept.read_text())["trials"]] == ["disk"]
+    assert f"1 trial made before this, kept in {kept.parent.relative_to(project)}" in done.stderr
+
+
+def test_ctrl_c_ends_an_evaluation_and_what_was_made_stays(project: Path) -> None:
+    add_tool(project, "look", "echo $$ > slow.pid; sleep 30", "# @meta effect read\n# @meta timeout 60")
+    process = start("eval", "sound", "-m", "scripted", "--trials", "2", cwd=project)
+    waits(lambda: list((project / ".harness" / "evals").glob("*/work/*/slow.pid")))
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 130
+    [kept] = (project / ".harness" / "evals").glob("*/result.json")
+    [trial] = json.loads(kept.read_text())["trials"]
+    assert trial["void"].startswith("interrupted")

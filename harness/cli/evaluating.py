@@ -46,6 +46,7 @@ from harness.view.evals import report, trial_line
 from harness.view.evals_page import page
 from harness.view.mode import current
 from harness.view.quiet import Quiet
+from harness.view.text import plural
 
 EVALS = Path(".harness") / "evals"
 SCRIPTED = "scripted"
@@ -244,11 +245,14 @@ def tried(said: Globals, asked: Asked) -> tuple[dict[str, Any], int]:
     folder = new_folder(at, asked.what.name)
     lab = lab_of(at, driver, asked, folder)
     with Signals(driver):
-        trials = list(evaluate(lab, plan, lambda trial: _told(said, lab.runs, trial), lambda: driver.cancel.level > 0))
-    found = result(asked.what, folder, plan, trials, model)
+        made = evaluate(lab, plan, lambda trial: _told(said, lab.runs, trial), lambda: driver.cancel.level > 0)
+    trials, found = made.trials, result(asked.what, folder, plan, made.trials, model)
     if asked.against is not None:
         found["compared"] = compared(at, asked.against, plan.arms[0], found["cases"], trials)
     IO().put(folder / RESULT, (json.dumps(found, indent=1) + "\n").encode())
+    if made.error is not None:
+        say(said, f"{plural(len(trials), 'trial')} made before this, kept in {os.path.relpath(folder)}")
+        raise made.error
     code = _code(driver, found, trials, plan.arms[0], asked.bar)
     found |= {"bar": asked.bar, "code": code}
     _print(said, asked, found, trials)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from itertools import product
@@ -64,37 +64,44 @@ class Plan:
     usd: str | None = None
 
 
-def evaluate(lab: Lab, plan: Plan, told: Callable[[Trial], None], stopped: Callable[[], bool]) -> Iterator[Trial]:
-    """Make the trials, each told as it ends, and give them in order. Raises HarnessError for one that cannot be made.
+@dataclass(slots=True)
+class Made:
+    """The trials, and what came in the way of one: then no more are begun, and none that was paid for is lost."""
 
-    Trials that there is no money for, or that were not begun when somebody stopped it, are left out.
+    trials: list[Trial] = field(default_factory=list)
+    error: HarnessError | None = None
+
+
+def evaluate(lab: Lab, plan: Plan, told: Callable[[Trial], None], stopped: Callable[[], bool]) -> Made:
+    """Make the trials, each told as it ends.
+
+    Those that there is no money for, or that were not begun when somebody stopped it, are left out.
     """
     left = None if plan.usd in (None, "none") else Decimal(str(plan.usd))
-    purse = Purse(left, lambda: lab.bench.nanos if lab.bench is not None else 0)
-    wanted = [
-        (arm, case, n) for n, case, arm in product(range(1, plan.trials + 1), plan.cases, plan.arms) if fits(case, arm)
-    ]
+    purse, made = Purse(left, lambda: lab.bench.nanos if lab.bench is not None else 0), Made()
 
-    def one(arm: Arm, case: Case, number: int) -> Trial | None:
-        if stopped():
-            return None
+    def one(arm: Arm, case: Case, number: int) -> None:
+        if stopped() or made.error is not None:
+            return
         taken = purse.take(lab.skill_of(case).budget.get("usd") or DEFAULTS["usd"])
         if taken is not None and taken <= 0:
-            return None
-        made = make_trial(lab, case, arm, number, str(taken) if taken is not None else plan.usd)
-        purse.back(taken, made.figures.nanos)
-        told(made)
-        return made
-
-    with ThreadPoolExecutor(plan.jobs, "trial") as pool:
-        futures = [pool.submit(one, *each) for each in wanted]
+            return
         try:
-            for future in as_completed(futures):
-                future.result()
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-    yield from sorted(filter(None, (future.result() for future in futures)), key=lambda t: (t.arm, t.case, t.number))
+            trial = make_trial(lab, case, arm, number, str(taken) if taken is not None else plan.usd)
+        except HarnessError as error:
+            made.error = made.error or error
+            return
+        purse.back(taken, trial.figures.nanos)
+        made.trials.append(trial)
+        told(trial)
+
+    tries = product(range(1, plan.trials + 1), plan.cases, plan.arms)
+    with ThreadPoolExecutor(plan.jobs, "trial") as pool:
+        futures = [pool.submit(one, arm, case, n) for n, case, arm in tries if fits(case, arm)]
+    for future in futures:
+        future.result()
+    made.trials.sort(key=lambda trial: (plan.arms.index(trial.arm), trial.case, trial.number))
+    return made
 
 
 def fits(case: Case, arm: Arm) -> bool:
