@@ -8,14 +8,18 @@ from typing import Any
 from harness.evals.trial import Trial
 from harness.events.spending import MONEY
 from harness.view.text import columns, count, dollars, duration, one_line, plural
+from harness.view.text import width as width_of
 
 Row = Mapping[str, Any]
 NONE = "-"
 
 
 def table_lines(tables: Mapping[str, Row], width: int | None) -> list[str]:
-    """The measures of all arms as aligned lines."""
-    return columns(measures(tables), width, ("", *tables))
+    """The measures of all arms as aligned lines, arm below arm where there is no room for them side by side."""
+    lines = columns(measures(tables), None, ("", *tables))
+    if width is None or len(tables) == 1 or max(map(width_of, lines)) <= width:
+        return columns(measures(tables), width, ("", *tables))
+    return [line for arm in tables for line in (*table_lines({arm: tables[arm]}, width), "")][:-1]
 
 
 def measures(tables: Mapping[str, Row]) -> list[list[str]]:
