@@ -1,7 +1,8 @@
 """Where the tables are: `--source` → a catalog, and the back end that answers for a table.
 
-A source is a file of SQLite or DuckDB, a folder of such files (each a domain, named after its file), or a JSON file of
-schemas, which has no rows. A back end is one module with `catalog()` and `rows()`.
+A source is a file of SQLite or DuckDB, a folder of such files (each a domain, named after its file), a plan (JSON: one
+database and its tables by domain, as plan-domains writes it), or a JSON file of schemas, which has no rows. A back end
+is one module with `catalog()` and `rows()`.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 from oncall.output import BAD_DATA, MISSING, stop
 
@@ -75,7 +76,7 @@ def load(source: str) -> Source:
     if not os.path.isfile(source):
         stop(MISSING, f"no such file or folder: {source}", "give a database, a folder of them, or a JSON of schemas")
     if source.endswith(".json"):
-        return Source(source, tuple(_schemas(source)), {})
+        return _described(source)
     tables = _backend(source).catalog(source)
     return _filled(source, tables, {table.domain: source for table in tables})
 
@@ -83,22 +84,51 @@ def load(source: str) -> Source:
 def read_schemas(path: str) -> list[Table]:
     """`{domain: {"tables": {table: [[column, type]]}, "foreign_keys": [["a.x", "b.y"]]}}` → tables.
 
-    Raises ValueError, also for another shape.
+    Raises OSError, and ValueError also for another shape.
     """
+    return _schemas(_json(path))
+
+
+def _json(path: str) -> Any:
     import json
 
     with open(path, encoding="utf-8") as file:
-        found = json.load(file)
+        return json.load(file)
+
+
+def _described(source: str) -> Source:
+    """A JSON file: a plan when it names a database, else schemas."""
+    try:
+        found = _json(source)
+        if isinstance(found, dict) and isinstance(found.get("database"), str):
+            return _planned(source, found["database"], found.get("domains"))
+        return Source(source, tuple(_schemas(found)), {})
+    except (OSError, ValueError, RecursionError) as error:
+        return stop(BAD_DATA, f"{source}: {error}", "give {domain: {tables: {table: [[column, type]]}}}, or a plan")
+
+
+def _planned(source: str, database: str, domains: Any) -> Source:
+    """The tables of a database in the domains of a plan; what the plan leaves out stays in the database's own."""
+    if not isinstance(domains, dict) or not all(isinstance(names, list) for names in domains.values()):
+        raise ValueError('a plan is {"database": path, "domains": {domain: [table]}}')
+    place = os.path.join(os.path.dirname(source), database)
+    if not os.path.isfile(place):
+        stop(MISSING, f"{source}: no database {place}", "write its path as seen from the plan's folder")
+    domain_of = {str(name).lower(): str(domain) for domain, names in domains.items() for name in names}
+    tables = _backend(place).catalog(place)
+    lost = set(domain_of) - {table.name.lower() for table in tables}
+    if lost:
+        stop(BAD_DATA, f"{source}: {place} has no table {sorted(lost)[0]}", "correct the plan")
+    moved = [replace(table, domain=domain_of.get(table.name.lower(), table.domain)) for table in tables]
+    return _filled(source, moved, {table.domain: place for table in moved})
+
+
+def _schemas(found: Any) -> list[Table]:
     try:
         return [_table(domain, name, columns, schema.get("foreign_keys", []))
                 for domain, schema in found.items() for name, columns in schema["tables"].items()]
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"not a JSON of schemas: {error!r}") from None
-
-
-def quoted(name: str) -> str:
-    """A name as SQL writes it whatever it holds."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _folder(source: str) -> Source:
@@ -137,13 +167,6 @@ def _backend(place: str) -> Backend:
 
         return duck
     return stop(BAD_DATA, f"{place} is neither SQLite nor DuckDB", "give a database, or schemas in a file named .json")
-
-
-def _schemas(source: str) -> list[Table]:
-    try:
-        return read_schemas(source)
-    except (OSError, ValueError) as error:
-        return stop(BAD_DATA, f"{source}: {error}", "give {domain: {tables: {table: [[column, type]]}}}")
 
 
 def _table(domain: str, name: str, columns: list[list[str]], keys: list[list[str]]) -> Table:

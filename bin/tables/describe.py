@@ -7,8 +7,8 @@ from typing import Any
 from oncall.output import clip, emit, plural
 
 from tables import catalog, pages
-from tables.catalog import Source, quoted
-from tables.schema import Rows, Table
+from tables.catalog import Source
+from tables.schema import Rows, Table, quoted
 
 _SECONDS = 10.0
 _MOST_COLUMNS, _MOST_ROWS, _WIDTH = 300, 50, 80

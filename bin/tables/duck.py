@@ -14,9 +14,9 @@ from typing import Any
 
 from oncall.output import BAD_DATA, clip, stop
 
-from tables.schema import Column, Key, Rows, Table, moment
+from tables.schema import Column, Key, Rows, Table, moment, quoted
 
-DIALECT, EXPLAIN = "duckdb", "EXPLAIN "
+DIALECT, EXPLAIN, _USUAL = "duckdb", "EXPLAIN ", "main"
 _SETTINGS = {
     "enable_external_access": "false", "autoload_known_extensions": "false", "autoinstall_known_extensions": "false",
     "threads": "2", "memory_limit": "1GB",
@@ -44,14 +44,15 @@ def catalog(place: str) -> list[Table]:
         for schema, table, own, other, theirs in db.execute(_KEYS).fetchall():
             keys[schema, table] += [Key(one, other, two) for one, two in zip(own, theirs, strict=False)]
         return [Table(_domain(place, schema), table, tuple(columns[schema, table]), tuple(keys[schema, table]),
-                      comment or "") for schema, table, comment in db.execute(_TABLES).fetchall()]
+                      comment or "", "" if schema == _USUAL else schema)
+                for schema, table, comment in db.execute(_TABLES).fetchall()]
 
 
 def rows(place: str, sql: str, tables: Sequence[Table], limit: int, seconds: float) -> Rows:
     """At most `limit` rows of one read of these tables; stops with exit 124 after `seconds`."""
     import duckdb
 
-    with closing(_open(place, tables[0].domain)) as db:
+    with closing(_open(place, tables[0].schema if tables else "")) as db:
         timer = threading.Timer(seconds, db.interrupt)
         timer.start()
         try:
@@ -69,15 +70,15 @@ def rows(place: str, sql: str, tables: Sequence[Table], limit: int, seconds: flo
                 "the file was last changed")
 
 
-def _open(place: str, domain: str = "") -> Any:
+def _open(place: str, schema: str = "") -> Any:
     try:
         import duckdb
     except ImportError:
         stop(78, f"{place} is a DuckDB file, and duckdb is not installed", "pip install 'harness[duckdb]'")
     try:
         db = duckdb.connect(place, read_only=True, config=_SETTINGS)
-        if domain and domain != _domain(place, "main"):
-            db.execute(f"set schema = '{domain.replace(chr(39), chr(39) * 2)}'")
+        if schema:
+            db.execute(f"set schema = {quoted(schema)}")
         db.execute("set lock_configuration = true")
         return db
     except duckdb.Error as error:
@@ -85,7 +86,7 @@ def _open(place: str, domain: str = "") -> Any:
 
 
 def _domain(place: str, schema: str) -> str:
-    return os.path.splitext(os.path.basename(place))[0] if schema == "main" else schema
+    return os.path.splitext(os.path.basename(place))[0] if schema == _USUAL else schema
 
 
 def _only_these(db: Any, sql: str, tables: Sequence[Table]) -> None:

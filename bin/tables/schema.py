@@ -34,6 +34,7 @@ class Table:
     columns: tuple[Column, ...] = ()
     keys: tuple[Key, ...] = ()
     description: str = ""
+    schema: str = ""  # the schema of the database, where it is not the usual one
 
     @property
     def path(self) -> str:
@@ -59,3 +60,8 @@ class Rows:
 def moment(seconds: float) -> str:
     """Seconds since 1970 as people and machines read it, in UTC."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def quoted(name: str) -> str:
+    """A name as SQL writes it whatever it holds."""
+    return '"' + name.replace('"', '""') + '"'
