@@ -318,8 +318,8 @@ def test_A22_a_parked_run_that_came_along_goes_on_only_after_an_answer(clone: Cl
     at = clone.path.parent / "beside" if link else clone.path / ".harness" / "runs"
     until = {"stop": "waiting", "exit": 75, "ops": [], "until": at_text(START - 60), "hint": "h"}
     skill = str(clone.path / "skills" / "work" / "SKILL.md")
-    model = {"ref": "none", "mark": "abcdef", "labels": LABELS}
-    run = past_run(at, 1, until, "park", skill="work", path=skill, model=model)
+    model = {"ref": "none", "source": "-m", "mark": "abcdef", "labels": LABELS}
+    run = past_run(at, 1, until, "park", skill="work", path=skill, model=model, cwd=str(clone.path))
     if link:
         shutil.rmtree(clone.path / ".harness" / "runs")
         (clone.path / ".harness" / "runs").symlink_to(at)

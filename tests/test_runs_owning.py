@@ -106,6 +106,26 @@ def test_a_run_of_another_host_goes_on_only_once_a_person_says_it_moved(project:
     assert harness("resume", run.name, cwd=project).returncode == 5
 
 
+BITS = [("model", {"ref": "scripted:script.yaml", "source": "-m"}), ("cwd", None), ("inputs", [])]
+
+
+@pytest.mark.parametrize(("key", "value"), BITS)
+def test_a_journal_that_was_made_by_hand_is_refused_in_one_line(project: Path, key: str, value: Any) -> None:
+    harness("run", "work", "x", "-m", script(project, calls(["act"]), finish("done")), cwd=project)
+    run = newest(project)
+    lines = (run / "events.jsonl").read_bytes().splitlines()
+    event = parse(lines[0])
+    rest = [with_data(parse(line), parse(line)["data"]) for line in lines[1:]]
+    (run / "events.jsonl").write_bytes(b"".join([with_data(event, {**event["data"], key: value}), *rest]))
+    shutil.rmtree(home_of(project) / ".local/state/harness/logs")
+    for words in (["resume", run.name], ["show", run.name, "--prompt", "1"], ["approve", run.name, "1", "--resume"]):
+        done = harness(*words, cwd=project)
+        said = done.stderr.splitlines()
+        assert done.returncode in (3, 5) and "send the report" not in done.stderr, done.stderr
+        assert words[0] == "approve" or (done.returncode == 3 and f"first line has no {key}" in said[0]), done.stderr
+    assert harness("show", run.name, cwd=project).returncode == 0
+
+
 MOUNTS = r"""22 27 0:21 / /proc rw - proc proc rw
 27 1 254:0 / / rw,relatime - ext4 /dev/vda rw
 40 27 0:40 / /net rw,relatime shared:5 - nfs4 server:/x rw

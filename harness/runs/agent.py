@@ -24,7 +24,7 @@ from harness.runs.deliver import speaker
 from harness.runs.find import short_id
 from harness.runs.flags import Options
 from harness.runs.opened import Session
-from harness.runs.peek import peek
+from harness.runs.peek import whole_start
 from harness.runs.session import current_state, resume
 from harness.skills.discovery import Catalog
 from harness.skills.reading import is_skill_file
@@ -42,7 +42,7 @@ def step(
     world: World, catalog: Catalog, folder: Path, call: tuple[str, Mapping[str, Any]] | None, wishes: Wishes = NO_WISHES
 ) -> Session:
     """Own an agent's run and give it one call, or none. Raises HarnessError (exit 2) for a run that takes none."""
-    start = peek(folder)
+    start = whole_start(folder)
     state, name = current_state(folder), short_id(folder.name)
     check_drivable(start, name)
     if state.end is not None:

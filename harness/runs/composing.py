@@ -24,6 +24,7 @@ from harness.prompt.brief import Moment, with_brief
 from harness.prompt.texts import limits_text
 from harness.runs.given import context_of, project_of
 from harness.runs.kit import skill_kit
+from harness.runs.peek import check_whole
 from harness.runs.speaker import usable
 from harness.skills import Resolved, Skill
 from harness.skills.body import substitute
@@ -151,6 +152,7 @@ def _moment(folder: Path, kit: Toolset, state: State, turn: int) -> Moment:
 def _from_start(
     folder: Path, catalog: Catalog, start: Mapping[str, Any], hide: Callable[[str], str]
 ) -> Transcript:
+    check_whole(start, folder)
     if start.get("question"):
         return question_transcript(start, partial(blob_text, folder))
     return compose(replace(_source(folder, catalog, start), hide=hide))

@@ -49,7 +49,7 @@ from harness.runs.narrow import bounds_of, check_there, confine, rebased, rebase
 from harness.runs.narrow import limits as in_force
 from harness.runs.opened import Session
 from harness.runs.owning import check_resumable, part_of
-from harness.runs.peek import peek
+from harness.runs.peek import peek, whole_start
 from harness.runs.pins import pinned, said_in
 from harness.runs.renewal import StandIns, refuse_unpriced
 from harness.runs.sets import Within, inputs_in, within
@@ -177,7 +177,7 @@ def current_state(folder: Path) -> State:
 
 def resume(world: World, catalog: Catalog, folder: Path, message: str | None, options: Options) -> Session:
     """Own a run again. Raises HarnessError before anything is written when there is nothing to go on with."""
-    start = peek(folder)
+    start = whole_start(folder)
     state = fold(follow(folder))
     if start.get("parent"):
         raise part_of(folder, start)

@@ -17,7 +17,7 @@ from harness.policy.trust import Book, Standing, standing
 from harness.policy.vouching import SETTINGS, Fact, Scope, Trust, said_in
 from harness.prompt.texts import GUIDES
 from harness.runs.kit import asks_model, file_places, queries_of, skill_places
-from harness.runs.peek import peek
+from harness.runs.peek import whole_start
 from harness.skills import Resolved, Skill
 from harness.skills.check import resolve
 from harness.skills.discovery import Catalog
@@ -117,7 +117,7 @@ def tool_uses(catalog: Catalog, tool: Tool) -> Uses:
 
 def run_uses(catalog: Catalog, folder: Path) -> Uses:
     """What going on with a run would use. Raises HarnessError where it is not there any more."""
-    start = peek(folder)
+    start = whole_start(folder)
     path = Path(start.get("path") or "")
     if start.get("question"):
         return question_uses()
