@@ -1,5 +1,6 @@
 # make demo: the main job on the shipped sample incident, without any key.   make test: checks and tests.
 # make torture: the long crash tests, some half an hour.
+# make test-services: tests against a real PostgreSQL server, which is installed (Debian, as root) and started.
 # make live: what only a provider can confirm, looked at again; needs a key and costs under 0.05 USD.
 # make test-local: tests with a real small model, which is downloaded once (98 MB).   make local: thirty runs by it.
 # make agentdojo: the tasks and attacks of AgentDojo through the policy, in an environment of its own (.venv-agentdojo).
@@ -13,7 +14,7 @@ MADE := $(VENV)/.made
 WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) * 3 / 2 )))
 WEIGHTS := $(VENV)/state/harness/models/smollm2-135m/SmolLM2-135M-Instruct.Q4_1.gguf
 
-.PHONY: demo test check bench torture test-local local live agentdojo clean
+.PHONY: demo test check bench torture test-services test-local local live agentdojo clean
 
 demo: $(MADE)
 	@$(BIN)/harness run oncall-triage what is going wrong -i source=skills/oncall-triage/assets/incident -m none
@@ -34,6 +35,12 @@ torture: $(MADE)
 	@$(BIN)/python tests/torture.py
 	@$(BIN)/python tests/mutants.py
 	@HARNESS_TORTURE=1 $(BIN)/python -m pytest -n $(WORKERS) tests/test_runs_kill.py tests/test_runs_strace.py tests/test_runs_machine.py
+
+test-services: $(MADE)
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
+		{ apt-get update -q && apt-get install -y -q --no-install-recommends postgresql; } >/dev/null || \
+		{ echo "error: no PostgreSQL server; fix: as root: apt-get install postgresql" >&2; exit 1; }
+	@HARNESS_SERVICES=1 $(BIN)/python -m pytest tests/test_tables_postgres.py
 
 test-local: $(WEIGHTS)
 	@LOCAL_WEIGHTS="$(CURDIR)/$(WEIGHTS)" $(BIN)/python -m pytest tests/test_models_real.py

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from oncall.output import BAD_DATA, MISSING, stop
 
+from tables.command import WAREHOUSE
 from tables.schema import Column, Key, Rows, Table
 
 SUFFIXES = (".sqlite", ".sqlite3", ".db", ".duckdb")
@@ -71,6 +72,9 @@ class Source:
 
 def load(source: str) -> Source:
     """Read the catalog of a source; stops with one line when there is none."""
+    if source == WAREHOUSE:
+        tables = _backend(source).catalog(source)
+        return _filled("the warehouse", tables, {table.domain: source for table in tables})
     if os.path.isdir(source):
         return _folder(source)
     if not os.path.isfile(source):
@@ -152,7 +156,11 @@ def _filled(source: str, tables: Sequence[Table], places: dict[str, str]) -> Sou
 
 
 def _backend(place: str) -> Backend:
-    """By the first bytes of the file, not by its name."""
+    """By the first bytes of the file, not by its name; the server for the warehouse."""
+    if place == WAREHOUSE:
+        from tables import postgres
+
+        return postgres
     try:
         with open(place, "rb") as file:
             start = file.read(16)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from oncall.output import emit, plural, stop
 
 from tables import catalog, index, pages, ranking
+from tables.command import WAREHOUSE
 from tables.ranking import Asked, Found, Weights
 
 _MOST = 20
@@ -39,8 +40,7 @@ def tables(source: str, question: str, domain: str | None, wiki: str | None, lim
         "summary": f"{indexed.tables[found[0].table].name} fits best" if found else "no table fits",
         "source": source, "tables_in_all": len(indexed.tables), "not_found": _not_found(asked),
         "tables": [_facts(indexed, one) | {"joins": _joins(indexed, one)} for one in found],
-        "next": [{"tool": "describe-table", "args": ["--source", source, "--table", _shortest(indexed, one)]}
-                 for one in found[:3]],
+        "next": [_look_at(source, _shortest(indexed, one)) for one in found[:3]],
     })
 
 
@@ -51,6 +51,12 @@ def _look(source: str, question: str, wiki: str | None) -> tuple[index.Index, As
     found = pages.described(catalog.load(source).tables, wiki)
     indexed = index.build(found)
     return indexed, ranking.ask(indexed, question[:4000], weights), weights
+
+
+def _look_at(source: str, name: str) -> dict[str, object]:
+    served = source == WAREHOUSE
+    tool, where = ("warehouse/describe-table", []) if served else ("describe-table", ["--source", source])
+    return {"tool": tool, "args": [*where, "--table", name]}
 
 
 def _bounded(limit: int) -> int:

@@ -182,10 +182,15 @@ def cage_of(
     return Cage(
         level=level, workspace=workspace, scratch=run.folder / "ops" / str(op.n) / str(op.attempt) / "work",
         writable=writable, write=write, protect=found.protect, hide=(*found.hide, *guard.hidden, *hide),
-        read=tuple(p.resolve() for p in (tool.path.parent, *skill, *family(run), *named, *bridge, *read)),
+        read=tuple(p.resolve() for p in (_bin_of(tool), *skill, *family(run), *named, *bridge, *read)),
         network="loopback" if tests and network == "off" else network, proxy=proxy.path if proxy is not None else None,
         limits=limits_of(tool, guard.settings),
     )  # fmt: skip
+
+
+def _bin_of(tool: Tool) -> Path:
+    """The folder that tools are counted from, `bin/` of `bin/warehouse/query`: shared code lies below it."""
+    return tool.path.parents[tool.name.count("/")]
 
 
 def _read_roots(workspace: Path, roots: tuple[str, ...] | None) -> tuple[list[Path], list[Path]]:
