@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from harness.evals.table import Graded
     from harness.runs.list import Listed
 
-COLUMNS = ("SKILL", "RUNS", "PASSED", "95 %", "COST", "REFUSED")
+COLUMNS = ("SKILL", "RUNS", "PASSED", "95 %", "COST", "REFUSED", "NEVER CALLED")
 
 
 @manual("harness skills stats", "harness skills stats oncall-triage --since 30d", codes=(0, 2, 3))
@@ -88,6 +88,7 @@ def _line(skill: str, one: dict[str, Any]) -> tuple[str, ...]:
     spent = NONE if one["unpriced"] else usd(one["usd_total"])
     return (
         skill, str(one["trials"]), str(one["passed"]), interval(one), spent, str(sum(one["refusals"].values())),
+        " ".join(one["never_called"]) or "none",
     )  # fmt: skip
 
 
