@@ -16,7 +16,7 @@ BIN = Path(__file__).resolve().parents[1] / "bin"
 sys.path.insert(0, str(BIN))
 
 from tables import check, sqlite
-from tables.schema import Column, Table
+from tables.schema import Column, Failed, Table
 
 ARTIST = Table("shop", "Artist", (Column("ArtistId"), Column("Name")))
 ALBUM = Table("shop", "Album", (Column("AlbumId"), Column("Title"), Column("ArtistId")))
@@ -129,13 +129,11 @@ def place(tmp_path: Path) -> Iterator[str]:
     "PRAGMA query_only = 0",
     "SELECT load_extension('x')",
 ])
-def test_the_connection_refuses_by_itself_what_the_parser_would_have(
-        place: str, sql: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_connection_refuses_by_itself_what_the_parser_would_have(place: str, sql: str) -> None:
     before = Path(place).read_bytes()
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(Failed, match="SQLite refuses the query") as failed:
         sqlite.rows(place, sql, [ARTIST], 10, 5)
-    assert ended.value.code == 65
-    assert "SQLite refuses the query" in capsys.readouterr().err
+    assert failed.value.code == 65
     assert Path(place).read_bytes() == before and not os.path.exists(f"{place}-journal")
 
 
@@ -144,3 +142,16 @@ def test_a_view_is_read_through_and_what_it_stands_on_is_not(place: str) -> None
         db.execute("create view Mail as select Email from Customer")
     got = sqlite.rows(place, "SELECT Email FROM Mail", [Table("shop", "Mail", (Column("Email"),))], 10, 5)
     assert got.rows == (("secret",),) and not got.more
+
+
+def test_one_cell_cannot_take_all_memory(place: str) -> None:
+    with pytest.raises(Failed, match="too big"):
+        sqlite.rows(place, "SELECT replace(printf('%.*c', 20000000, 'x'), 'x', 'yyyy')", [ARTIST], 10, 5)
+
+
+def test_a_database_that_somebody_writes_to_is_asked_again_later(place: str) -> None:
+    with closing(sqlite3.connect(place, isolation_level=None)) as writer:
+        writer.execute("begin exclusive")
+        with pytest.raises(Failed, match="locked") as failed:
+            sqlite.rows(place, "SELECT Name FROM Artist", [ARTIST], 10, 5)
+    assert failed.value.code == 69

@@ -122,22 +122,20 @@ def test_what_is_no_read_of_named_tables_is_refused(tmp_path: Path, url: str, sq
 
 
 @pytest.mark.parametrize(("sql", "said"), [
-    ("DELETE FROM customers", "syntax error"),
+    ("DELETE FROM customers", "permission denied"), ("VACUUM", "syntax error"),
     ("SELECT 1; DROP TABLE customers", "multiple commands"),
     ("SELECT count(*) FROM towns", "other tables"),
     ("SELECT nextval('x')", "does not exist"),
 ])
-def test_the_server_is_a_second_guard(
-        url: str, sql: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_server_is_a_second_guard(url: str, sql: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "bin"))
     monkeypatch.setenv("WAREHOUSE_URL", url)
     from tables import postgres
-    from tables.schema import Table
+    from tables.schema import Failed, Table
 
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(Failed, match=said) as failed:
         postgres.rows("", sql, [Table("shop", "customers", schema="shop")], 10, 5)
-    said_by_server = capsys.readouterr().err
-    assert ended.value.code == 65 and (said in said_by_server or "refuses the query" in said_by_server)
+    assert failed.value.code == 65
 
 
 @pytest.mark.parametrize(("change", "code"), [

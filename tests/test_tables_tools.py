@@ -67,6 +67,15 @@ def test_a_table_is_described_with_types_remarks_keys_and_rows(sample: Path) -> 
     assert found["referred_by"] == ["order_lines.order_id = orders.order_id"]
 
 
+def test_a_table_that_cannot_be_counted_is_described_all_the_same(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "odd.sqlite")) as db, db:
+        db.executescript("create table t (x); create view broken as select x from t; create view endless as with "
+                         "recursive c(i) as (select 1 union all select i + 1 from c) select i from c; drop table t;")
+    found = answer("describe-table", "--source", "odd.sqlite", "--table", "endless", cwd=tmp_path)
+    assert found["rows"] is None and found["columns"] == [{"name": "i", "type": ""}]
+    assert tool("describe-table", "--source", "odd.sqlite", "--table", "broken", cwd=tmp_path).returncode == 66
+
+
 def test_sample_rows_are_few_and_odd_values_are_shown(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "odd.sqlite")) as db, db:
         db.execute('create table "a ""b" ("x y", z)')
@@ -149,6 +158,22 @@ def test_without_sqlglot_a_query_says_how_to_get_it(sample: Path, tmp_path: Path
     done = tool("query-sql", "--source", sample, "--table", "vans", "SELECT 1", cwd=tmp_path, PYTHONPATH=str(hide))
     assert done.returncode == 78 and "pip install 'harness[tables]'" in done.stderr and done.stderr.count("\n") == 1
     assert tool("find-tables", "--source", sample, "vans", cwd=tmp_path, PYTHONPATH=str(hide)).returncode == 0
+
+
+def test_the_real_music_shop_is_asked_through_its_joins(tmp_path: Path) -> None:
+    pytest.importorskip("sqlglot")
+    place = next((up / "shared/data/sql/chinook.sqlite" for up in ROOT.parents
+                  if (up / "shared/data/sql/chinook.sqlite").is_file()), None)
+    if place is None:
+        pytest.skip("the music shop's database is not here")
+    found = answer("find-tables", "--source", place, "which artist has the most albums", cwd=tmp_path)
+    assert {table["table"] for table in found["tables"][:2]} == {"Artist", "Album"}
+    tables = ("Genre", "Track", "InvoiceLine")
+    sql = ("SELECT g.Name, round(sum(l.UnitPrice * l.Quantity), 2) AS sold FROM InvoiceLine l JOIN Track t "
+           "ON t.TrackId = l.TrackId JOIN Genre g ON g.GenreId = t.GenreId GROUP BY g.GenreId ORDER BY sold DESC")
+    named = [word for name in tables for word in ("--table", name)]
+    got = answer("query-sql", "--source", place, *named, sql, cwd=tmp_path)
+    assert got["rows"][0] == ["Rock", 826.65] and got["row_count"] == 24
 
 
 def test_duckdb_is_read_like_sqlite_and_is_missed_by_name(tmp_path: Path) -> None:

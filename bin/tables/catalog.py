@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from oncall.output import BAD_DATA, MISSING, stop
 
 from tables.command import WAREHOUSE
-from tables.schema import Column, Key, Rows, Table
+from tables.schema import Column, Failed, Key, Rows, Table
 
 SUFFIXES = (".sqlite", ".sqlite3", ".db", ".duckdb")
 _SQLITE, _DUCKDB = b"SQLite format 3\0", b"DUCK"
 _MOST_FILES = 2000
+
+
+Answer = TypeVar("Answer")
 
 
 class Backend(Protocol):
@@ -30,10 +33,10 @@ class Backend(Protocol):
     EXPLAIN: str
 
     def catalog(self, place: str) -> list[Table]:
-        """All tables of one database."""
+        """All tables of one database. Raises Failed."""
 
     def rows(self, place: str, sql: str, tables: Sequence[Table], limit: int, seconds: float) -> Rows:
-        """At most `limit` rows of one read; stops the tool when it takes longer than `seconds`."""
+        """At most `limit` rows of one read. Raises Failed, with 124 when it takes longer than `seconds`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,18 @@ class Source:
 
 def load(source: str) -> Source:
     """Read the catalog of a source; stops with one line when there is none."""
+    return told(lambda: _load(source))
+
+
+def told(work: Callable[[], Answer]) -> Answer:
+    """What `work` gives; stops with one line where a database does not answer."""
+    try:
+        return work()
+    except Failed as failed:
+        return stop(failed.code, str(failed), failed.fix)
+
+
+def _load(source: str) -> Source:
     if source == WAREHOUSE:
         tables = _backend(source).catalog(source)
         return _filled("the warehouse", tables, {table.domain: source for table in tables})

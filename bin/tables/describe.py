@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from oncall.output import clip, emit, plural
 
 from tables import catalog, pages
 from tables.catalog import Source
-from tables.schema import Rows, Table, quoted
+from tables.schema import Failed, Rows, Table, quoted
 
-_SECONDS = 10.0
-_MOST_COLUMNS, _MOST_ROWS, _WIDTH = 300, 50, 80
+_SECONDS, _COUNTING = 10.0, 2.0
+_MOST_COLUMNS, _SHOWN_COLUMNS, _MOST_ROWS, _WIDTH = 300, 50, 50, 80
 
 
 def table(source: str, name: str, wiki: str | None) -> None:
@@ -39,12 +40,18 @@ def sample(source: str, name: str, limit: int) -> None:
     """Print a few rows of a table."""
     found = catalog.load(source)
     one = found.table(name)
-    got = _read(found, one, f"SELECT * FROM {quoted(one.name)}", max(1, min(limit, _MOST_ROWS)))
+    sql = f"SELECT * FROM {quoted(one.name)}"
+    got = catalog.told(lambda: _read(found, one, sql, max(1, min(limit, _MOST_ROWS))))
     emit({
         "summary": clip(f"{plural(len(got.rows), 'row')} of {one.name}", 60), "source": source, "domain": one.domain,
-        "table": one.name, "data_time": got.as_of, "data_time_means": got.as_of_means, "columns": list(got.columns),
-        "rows": [[shown(value) for value in row] for row in got.rows],
+        "table": one.name, "data_time": got.as_of, "data_time_means": got.as_of_means,
+        "columns": list(got.columns[:_MOST_COLUMNS]), "rows": preview(got.rows),
     })
+
+
+def preview(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    """Rows as a model reads them: the first 50 columns, long values cut."""
+    return [[shown(value) for value in row[:_SHOWN_COLUMNS]] for row in rows]
 
 
 def shown(value: Any) -> Any:
@@ -59,11 +66,15 @@ def shown(value: Any) -> Any:
 
 
 def _count(found: Source, one: Table) -> int | None:
+    """How many rows; None where only schemas are known, and where counting takes long or the table cannot be read."""
     if one.domain not in found.places:
         return None
-    return int(_read(found, one, f"SELECT count(*) FROM {quoted(one.name)}", 1).rows[0][0])
+    try:
+        return int(_read(found, one, f"SELECT count(*) FROM {quoted(one.name)}", 1, _COUNTING).rows[0][0])
+    except Failed:
+        return None
 
 
-def _read(found: Source, one: Table, sql: str, limit: int) -> Rows:
+def _read(found: Source, one: Table, sql: str, limit: int, seconds: float = _SECONDS) -> Rows:
     backend, place = found.backend(one)
-    return backend.rows(place, sql, [one], limit, _SECONDS)
+    return backend.rows(place, sql, [one], limit, seconds)

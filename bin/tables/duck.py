@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
-from oncall.output import BAD_DATA, clip, stop
+from oncall.output import BAD_DATA, clip
 
-from tables.schema import Column, Key, Rows, Table, moment, quoted
+from tables.schema import Column, Failed, Key, Rows, Table, moment, quoted, too_slow
 
 DIALECT, EXPLAIN, _USUAL = "duckdb", "EXPLAIN ", "main"
 _SETTINGS = {
@@ -49,7 +49,7 @@ def catalog(place: str) -> list[Table]:
 
 
 def rows(place: str, sql: str, tables: Sequence[Table], limit: int, seconds: float) -> Rows:
-    """At most `limit` rows of one read of these tables; stops with exit 124 after `seconds`."""
+    """At most `limit` rows of one read of these tables. Raises Failed, after `seconds` with 124."""
     import duckdb
 
     with closing(_open(place, tables[0].schema if tables else "")) as db:
@@ -61,9 +61,9 @@ def rows(place: str, sql: str, tables: Sequence[Table], limit: int, seconds: flo
             found = cursor.fetchmany(limit + 1)
             names = tuple(column[0] for column in cursor.description or ())
         except duckdb.InterruptException:
-            stop(124, f"no answer within {seconds:g} s", "ask for less: a narrower WHERE, or fewer joins")
+            raise too_slow(seconds) from None
         except duckdb.Error as error:
-            stop(BAD_DATA, f"DuckDB refuses the query: {clip(str(error), 200)}", "correct the SQL")
+            raise Failed(BAD_DATA, f"DuckDB refuses the query: {clip(str(error), 200)}", "correct the SQL") from None
         finally:
             timer.cancel()
     return Rows(names, tuple(found[:limit]), len(found) > limit, moment(os.stat(place).st_mtime),
@@ -74,7 +74,8 @@ def _open(place: str, schema: str = "") -> Any:
     try:
         import duckdb
     except ImportError:
-        stop(78, f"{place} is a DuckDB file, and duckdb is not installed", "pip install 'harness[duckdb]'")
+        raise Failed(78, f"{place} is a DuckDB file, and duckdb is not installed",
+                     "pip install 'harness[duckdb]'") from None
     try:
         db = duckdb.connect(place, read_only=True, config=_SETTINGS)
         if schema:
@@ -82,7 +83,8 @@ def _open(place: str, schema: str = "") -> Any:
         db.execute("set lock_configuration = true")
         return db
     except duckdb.Error as error:
-        return stop(BAD_DATA, f"{place}: {clip(str(error), 200)}", "give a DuckDB file that nobody writes to")
+        said = clip(str(error), 200)
+        raise Failed(BAD_DATA, f"{place}: {said}", "give a DuckDB file that nobody writes to") from None
 
 
 def _domain(place: str, schema: str) -> str:
@@ -95,4 +97,5 @@ def _only_these(db: Any, sql: str, tables: Sequence[Table]) -> None:
     statements = db.extract_statements(sql)
     found = {str(name).lower() for statement in statements for name in db.get_table_names(statement.query)}
     if len(statements) != 1 or not found <= named:
-        stop(BAD_DATA, f"DuckDB reads other tables in it: {', '.join(sorted(found - named)[:5])}", "write it plainer")
+        others = ", ".join(sorted(found - named)[:5])
+        raise Failed(BAD_DATA, f"DuckDB reads other tables in it: {others}", "write it plainer")

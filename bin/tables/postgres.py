@@ -13,9 +13,9 @@ from contextlib import closing, contextmanager
 from typing import Any
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
-from oncall.output import BAD_DATA, UNAVAILABLE, clip, stop
+from oncall.output import BAD_DATA, UNAVAILABLE, clip
 
-from tables.schema import Column, Key, Rows, Table, quoted
+from tables.schema import Column, Failed, Key, Rows, Table, quoted, too_slow
 
 DIALECT, EXPLAIN, VARIABLE = "postgres", "EXPLAIN ", "WAREHOUSE_URL"
 _WAIT, _CATALOG_SECONDS = 10.0, 20.0
@@ -69,7 +69,7 @@ def catalog(place: str) -> list[Table]:
 
 
 def rows(place: str, sql: str, tables: Sequence[Table], limit: int, seconds: float) -> Rows:
-    """At most `limit` rows of one read of these tables; stops with exit 124 after `seconds`."""
+    """At most `limit` rows of one read of these tables. Raises Failed, after `seconds` with 124."""
     with _reading(seconds) as db:
         if tables:
             db.execute_unnamed(f"set local search_path to {quoted(tables[0].schema)}")
@@ -96,7 +96,7 @@ def _only_these(db: Any, sql: str, tables: Sequence[Table]) -> None:
     below = {tuple(row) for row in db.execute_unnamed(_BELOW.format(schema=schema, names=names)).rows}
     if not used <= below:
         others = ", ".join(".".join(pair) for pair in sorted(used - below)[:5])
-        stop(BAD_DATA, f"PostgreSQL reads other tables in it: {others}", "write it plainer")
+        raise Failed(BAD_DATA, f"PostgreSQL reads other tables in it: {others}", "write it plainer")
 
 
 def _relations(plan: Any) -> Iterator[tuple[str, str]]:
@@ -120,34 +120,37 @@ def _reading(seconds: float) -> Iterator[Any]:
     try:
         from pg8000.exceptions import DatabaseError, InterfaceError
     except ImportError:
-        stop(78, "PostgreSQL cannot be asked: pg8000 is not installed", "pip install 'harness[postgres]'")
+        raise Failed(78, "PostgreSQL cannot be asked: pg8000 is not installed",
+                     "pip install 'harness[postgres]'") from None
     try:
         with closing(_connect(_url())) as db:
             db.execute_unnamed("begin transaction read only")
             db.execute_unnamed(f"set local statement_timeout = {max(1, int(seconds * 1000))}")
             yield db
     except DatabaseError as error:
-        _explained(error.args[0] if error.args and isinstance(error.args[0], dict) else {}, seconds)
+        said = error.args[0] if error.args and isinstance(error.args[0], dict) else {}
+        raise _explained(said, seconds) from None
     except (InterfaceError, OSError) as error:
-        stop(UNAVAILABLE, f"the server of {VARIABLE} cannot be reached: {clip(str(error), 120)}",
-             "see that it runs, and that its host and port are right")
+        raise Failed(UNAVAILABLE, f"the server of {VARIABLE} cannot be reached: {clip(str(error), 120)}",
+                     "see that it runs, and that its host and port are right") from None
 
 
-def _explained(said: dict[str, str], seconds: float) -> None:
+def _explained(said: dict[str, str], seconds: float) -> Failed:
     code, text = said.get("C", ""), clip(said.get("M", "an error without words"), 200)
     if code == _TIMED_OUT:
-        stop(124, f"no answer within {seconds:g} s", "ask for less: a narrower WHERE, or fewer joins")
+        return too_slow(seconds)
     if code in _DENIED:
-        stop(77, f"the server of {VARIABLE} refuses the user: {text}", "correct the user or password in the URL")
+        return Failed(77, f"the server of {VARIABLE} refuses the user: {text}", "correct what is in the URL")
     if code.startswith(("08", "53", "57", "3D")):
-        stop(UNAVAILABLE, f"the server of {VARIABLE} cannot answer: {text}", "try later, or correct the database name")
-    stop(BAD_DATA, f"PostgreSQL refuses the query: {text}", "correct the SQL")
+        return Failed(UNAVAILABLE, f"the server of {VARIABLE} cannot answer: {text}",
+                      "try later, or correct the database name")
+    return Failed(BAD_DATA, f"PostgreSQL refuses the query: {text}", "correct the SQL")
 
 
 def _url() -> SplitResult:
     text = os.environ.get(VARIABLE, "")
     if not text:
-        stop(77, f"no {VARIABLE}", "set it to postgresql://user:password@host/database")
+        raise Failed(77, f"no {VARIABLE}", "set it to postgresql://user:password@host/database")
     try:
         url = urlsplit(text)
         known = url.scheme in ("postgresql", "postgres") and bool(url.hostname) and bool(url.username) \
@@ -155,7 +158,8 @@ def _url() -> SplitResult:
     except ValueError:
         known = False
     if not known:
-        stop(78, f"{VARIABLE} is no URL of a PostgreSQL server", "set it to postgresql://user:password@host/database")
+        raise Failed(78, f"{VARIABLE} is no URL of a PostgreSQL server",
+                     "set it to postgresql://user:password@host/database")
     return url
 
 

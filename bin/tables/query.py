@@ -13,11 +13,11 @@ from oncall.output import clip, emit, plural, stop
 from tables import catalog
 from tables.catalog import Backend
 from tables.check import checked
-from tables.describe import shown
+from tables.describe import preview
 from tables.schema import Rows, Table
 
 _MOST_ROWS, _MOST_SECONDS, _PREVIEW = 100_000, 50.0, 20
-_PLAN_LINES = 100
+_PLAN_LINES, _MOST_COLUMNS = 100, 300
 
 
 def run(source: str, names: Sequence[str], sql: str, limit: int, seconds: float) -> None:
@@ -25,13 +25,13 @@ def run(source: str, names: Sequence[str], sql: str, limit: int, seconds: float)
     if limit < 1 or not 0 < seconds <= _MOST_SECONDS:
         stop(2, f"--limit {limit} --seconds {seconds:g}", f"at least one row, and up to {_MOST_SECONDS:g} seconds")
     read, backend, place = _prepared(source, names, sql)
-    got = backend.rows(place, sql, read, min(limit, _MOST_ROWS), seconds)
+    got = catalog.told(lambda: backend.rows(place, sql, read, min(limit, _MOST_ROWS), seconds))
     path = _write(got, sql)
     emit({
         "summary": clip(f"{'the first ' if got.more else ''}{plural(len(got.rows), 'row')}", 60),
         "source": source, "sql": sql, "tables": [table.path for table in read], "row_count": len(got.rows),
         "more_rows": got.more, "data_time": got.as_of, "data_time_means": got.as_of_means, "csv": path,
-        "columns": list(got.columns), "rows": [[shown(value) for value in row] for row in got.rows[:_PREVIEW]],
+        "columns": list(got.columns[:_MOST_COLUMNS]), "rows": preview(got.rows[:_PREVIEW]),
         "evidence": [{"id": "E1", "source": path, "text": clip(sql, 300)}], "artifacts": [path],
     })
 
@@ -39,7 +39,7 @@ def run(source: str, names: Sequence[str], sql: str, limit: int, seconds: float)
 def explain(source: str, names: Sequence[str], sql: str) -> None:
     """Print the database's plan of one read, which is not run."""
     read, backend, place = _prepared(source, names, sql)
-    got = backend.rows(place, backend.EXPLAIN + sql, read, _PLAN_LINES, 10.0)
+    got = catalog.told(lambda: backend.rows(place, backend.EXPLAIN + sql, read, _PLAN_LINES, 10.0))
     plan = [line for row in got.rows for line in str(row[-1]).splitlines()]
     emit({
         "summary": clip(f"it may run; {plural(len(plan), 'step')}", 60), "source": source, "sql": sql,

@@ -57,6 +57,18 @@ class Rows:
     as_of_means: str
 
 
+class Failed(Exception):
+    """A database did not answer: the exit code that says how, what it said, and what to do."""
+
+    def __init__(self, code: int, message: str, fix: str) -> None:
+        super().__init__(message)
+        self.code, self.fix = code, fix
+
+
+def too_slow(seconds: float) -> Failed:
+    return Failed(124, f"no answer within {seconds:g} s", "ask for less: a narrower WHERE, or fewer joins")
+
+
 def moment(seconds: float) -> str:
     """Seconds since 1970 as people and machines read it, in UTC."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

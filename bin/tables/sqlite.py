@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 
-from oncall.output import BAD_DATA, clip, stop
+from oncall.output import BAD_DATA, UNAVAILABLE, clip
 
-from tables.schema import Column, Key, Rows, Table, moment
+from tables.schema import Column, Failed, Key, Rows, Table, moment, too_slow
 
 DIALECT, EXPLAIN = "sqlite", "EXPLAIN QUERY PLAN "
 _READS = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE)
@@ -19,23 +19,22 @@ _REFUSED = frozenset({"load_extension", "readfile", "writefile", "edit", "fts3_t
 _CATALOG = """
 select name, sql from sqlite_master
 where type in ('table', 'view') and name not like 'sqlite\\_%' escape '\\' order by name"""
-_STEPS = 10_000
+_STEPS, _MOST_BYTES, _WAIT = 10_000, 50 << 20, 2.0
 _REMARK = re.compile(r"^\s*[\"`\[]?(?P<name>\w+).*?--\s*(?P<text>.+)$")
 
 
 def catalog(place: str) -> list[Table]:
     """All tables and views, with keys; what stands behind `--` in their definition describes them."""
     domain = os.path.splitext(os.path.basename(place))[0]
-    try:
-        with closing(_open(place)) as db:
-            found = db.execute(_CATALOG).fetchall()
-            return [_table(db, domain, name, sql or "") for name, sql in found]
-    except sqlite3.Error as error:
-        return stop(BAD_DATA, f"{place}: {error}", "give a SQLite file that `sqlite3 FILE .schema` can read")
+    with closing(_open(place)) as db:
+        try:
+            return list(_tables(db, domain))
+        except sqlite3.Error as error:
+            raise _failed(error, place) from None
 
 
 def rows(place: str, sql: str, tables: Sequence[Table], limit: int, seconds: float) -> Rows:
-    """At most `limit` rows of one read of these tables; stops with exit 124 after `seconds`."""
+    """At most `limit` rows of one read of these tables. Raises Failed, after `seconds` with 124."""
     ends = time.monotonic() + seconds
     with closing(_open(place)) as db:
         named = {table.name.lower() for table in tables}
@@ -46,14 +45,19 @@ def rows(place: str, sql: str, tables: Sequence[Table], limit: int, seconds: flo
         try:
             cursor = db.execute(sql)
             found = cursor.fetchmany(limit + 1)
-        except sqlite3.OperationalError as error:
+        except (sqlite3.Error, sqlite3.Warning) as error:
             if "interrupted" in str(error):
-                stop(124, f"no answer within {seconds:g} s", "ask for less: a narrower WHERE, or fewer joins")
-            stop(BAD_DATA, f"SQLite refuses the query: {clip(str(error), 200)}", "correct the SQL")
-        except (sqlite3.Error, sqlite3.Warning, OverflowError) as error:
-            stop(BAD_DATA, f"SQLite refuses the query: {clip(str(error), 200)}", "correct the SQL")
+                raise too_slow(seconds) from None
+            raise _failed(error, "SQLite refuses the query") from None
     names = tuple(column[0] for column in cursor.description or ())
     return Rows(names, tuple(found[:limit]), len(found) > limit, changed(place), "the file was last changed")
+
+
+def _failed(error: Exception, where: str) -> Failed:
+    said = clip(str(error), 200)
+    if "locked" in said or "busy" in said:
+        return Failed(UNAVAILABLE, f"{where}: {said}", "try again when whoever writes to it is done")
+    return Failed(BAD_DATA, f"{where}: {said}", "correct the SQL, or give a file that `sqlite3 FILE .schema` can read")
 
 
 def changed(place: str) -> str:
@@ -66,18 +70,22 @@ def _open(place: str) -> sqlite3.Connection:
     """Read-only. A file with a write-ahead log in a folder that may not be written opens only as one nobody changes."""
     try:
         return _connect(place, "mode=ro")
-    except sqlite3.OperationalError:
-        if os.path.exists(f"{place}-wal"):
-            raise
+    except sqlite3.Error as error:
+        if "unable to open" not in str(error) or os.path.exists(f"{place}-wal"):
+            raise _failed(error, place) from None
+    try:
         return _connect(place, "mode=ro&immutable=1")
+    except sqlite3.Error as error:
+        raise _failed(error, place) from None
 
 
 def _connect(place: str, how: str) -> sqlite3.Connection:
     from urllib.parse import quote
 
-    db = sqlite3.connect(f"file:{quote(os.path.abspath(place))}?{how}", uri=True, timeout=5)
+    db = sqlite3.connect(f"file:{quote(os.path.abspath(place))}?{how}", uri=True, timeout=_WAIT)
     db.text_factory = lambda data: data.decode("utf-8", "replace")
     try:
+        db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_BYTES)
         db.execute("pragma query_only = 1")
         db.execute("select count(*) from sqlite_master")
     except sqlite3.Error:
@@ -100,6 +108,15 @@ def _allow(named: set[str], views: set[str], others: set[str]) -> Callable[..., 
         return sqlite3.SQLITE_OK if harmless or action in _READS else sqlite3.SQLITE_DENY
 
     return allow
+
+
+def _tables(db: sqlite3.Connection, domain: str) -> Iterator[Table]:
+    for name, sql in db.execute(_CATALOG).fetchall():
+        try:
+            yield _table(db, domain, name, sql or "")
+        except sqlite3.OperationalError as error:
+            if not str(error).startswith("no such"):  # a view on what is gone is no table to ask
+                raise
 
 
 def _table(db: sqlite3.Connection, domain: str, name: str, sql: str) -> Table:
