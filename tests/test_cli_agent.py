@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -390,3 +391,26 @@ def test_an_input_that_is_not_there_is_refused_before_the_run(project: Path, whe
         done = harness("run", "logged", "x", "-i", given, "-m", "scripted:none.yaml", cwd=project)
         assert done.returncode == 2 and part in done.stderr and "fix: " in done.stderr, done.stderr
         assert "Traceback" not in done.stderr and not runs_of(project)
+
+
+def test_a_tool_that_is_callable_for_some_values_only_is_announced_with_these(project: Path) -> None:
+    add_skill(project, "keyed", "look again", "metadata:\n  tool-dependencies: |\n    again: look(--x)\n")
+    add_tool(project, "look", 'echo "looked at $*"')
+    text = (project / "bin" / "look").read_text()
+    (project / "bin" / "look").write_text(text.replace("--x=1 <X>", "--x <X>"))
+    again = add_tool(project, "again", 'echo "again $*"')
+    again.write_text(again.read_text().replace("--x=1 <X>", "--x <X>"))
+    begun = harness("run", "keyed", "x", "--agent", cwd=project)
+    run = begun.stdout.split("\n", 1)[0].removeprefix("run ")
+    assert "waiting: again (look(--x))" in begun.stdout
+    code, out = said("step", run, "look", cwd=project)
+    assert code == 0 and "now callable" not in out  # no call of it could be: nothing was looked at by a value
+    out = said("step", run, "look", "--x", "a", cwd=project)[1]
+    assert re.search(r"now callable: \+ again .*\(only for --x a, which look ran for\)\n", out), out
+    out = said("step", run, "look", "--x", "b c", cwd=project)[1]
+    assert "(only for --x 'b c', --x a, which look ran for)" in out
+    assert said("step", run, "again", "--x", "q", cwd=project)[0] == 2
+    assert said("step", run, "again", "--x", "b c", cwd=project)[0] == 0
+    assert "\n  again: only for --x 'b c', --x a, which look ran for\n" in said("step", run, cwd=project)[1]
+    told = json.loads(harness("--json", "step", run, "look", "--x", "d", cwd=project).stdout)
+    assert told["callable"] == ["look", "again"] and told["only"]["again"].startswith("--x d, ")

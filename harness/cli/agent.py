@@ -170,6 +170,7 @@ def standing(run: Run, what: agent.Told) -> list[str]:
     """What may be called now, what waits for what, what is still to do and with how much."""
     waits = [f"{name} ({needs})" if needs else name for name, needs in what.waiting.items()]
     first = f"callable: {' '.join(what.callable) or 'no tool'}"
+    first += "".join(f"\n  {name}: only for {values}" for name, values in what.only.items())
     return [first, *([f"waiting: {', '.join(waits)}", *notation(what)] if waits else []), *agent.still_to_do(run)]
 
 
@@ -185,7 +186,7 @@ def _object(session: Session, stop: Stop, what: agent.Told, code: int) -> dict[s
     return {
         "run": run.name, "op": what.op.n if what.op else None, "class": what.error_class, "text": what.text,
         "answer": answer, "callable": list(what.callable), "waiting": dict(what.waiting), "stop": stop.name,
-        "code": code, "resumable": stop.name != "passed",
+        "only": dict(what.only), "code": code, "resumable": stop.name != "passed",
         "needs": [{"op": w.op.n, "what": w.what} for w in waiting(run.folder)],
     }  # fmt: skip
 

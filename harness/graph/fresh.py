@@ -187,6 +187,15 @@ def _satisfying(ground: Ground, need: Need, values: Values) -> list[Receipt | No
     return [next((r for r in candidates if _carries(ground, r, wanted)), None) for wanted in _wanted(need, values)]
 
 
+def held_values(ground: Ground, need: Need) -> list[dict[str, str]]:
+    """The values of a need's options that a call may have now, newest first: those that its successes carry."""
+    found: list[dict[str, str]] = []
+    for receipt in _candidates(ground, need):
+        have = ground.values(receipt.tool, receipt.argv)
+        found += [one for one in _wanted(need, have) if one not in found]
+    return found
+
+
 def _carries(ground: Ground, receipt: Receipt, wanted: Mapping[str, str]) -> bool:
     have = ground.values(receipt.tool, receipt.argv)
     return all(value in have.get(option, ()) for option, value in wanted.items())

@@ -112,11 +112,15 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """What may be called now and what waits: name → its needs. `stale` says which need of a name was lost."""
+    """What may be called now and what waits: name → its needs. `stale` says which need of a name was lost.
+
+    `only` says of a name that is callable for which values it is, where another tool must have had the same.
+    """
 
     callable: tuple[str, ...]
     waiting: Mapping[str, str]
     stale: Mapping[str, str] = field(default_factory=dict)
+    only: Mapping[str, str] = field(default_factory=dict)
 
 
 def system(frame: Frame) -> tuple[str, str]:
@@ -161,7 +165,7 @@ def task_block(text: str, mark: str, by: str = "user") -> str:
 
 def state(frame: Frame, release: Release) -> str:
     """What is callable at the start of a context, and what waits for what."""
-    lines = [f"callable: {line(frame, name)}" for name in release.callable]
+    lines = [f"callable: {line(frame, name)}{only_for(frame, release, name)}" for name in release.callable]
     if not release.callable:
         lines.append("callable: no tool")
     waits = [f"{name} ({needs})" if needs else name for name, needs in release.waiting.items()]
@@ -182,11 +186,18 @@ def line(frame: Frame, name: str) -> str:
 
 def changes(frame: Frame, before: Release, now: Release) -> str:
     """What became callable and what no longer is, a marked line each; empty when nothing changed."""
-    lines = [f"now callable: + {line(frame, name)}" for name in now.callable if name not in before.callable]
+    new = [n for n in now.callable if n not in before.callable or now.only.get(n) != before.only.get(n)]
+    lines = [f"now callable: + {line(frame, name)}{only_for(frame, now, name)}" for name in new]
     for name in before.callable:
         if name not in now.callable:
             lines.append(f"now callable: - {name}{_lost(name, now)}")
     return marked("\n".join(lines), frame.mark) if lines else ""
+
+
+def only_for(frame: Frame, release: Release, name: str) -> str:
+    """` (only for …)` behind a name that is callable for some values only."""
+    said = release.only.get(name, "")
+    return f" (only for {neutral(said, frame.mark)})" if said else ""
 
 
 def _lost(name: str, now: Release) -> str:

@@ -75,14 +75,15 @@ def agent_of(run: Run) -> Agent:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What an agent is told: `text` of the turn, what it may call, what waits for what; `op` is that of its call.
+    """What an agent is told: `text` of the turn, what it may call (`only` for which values), what waits for what.
 
-    `error_class` is how that call ended; None while it is open.
+    `op` is that of its call, `error_class` how that ended; None while it is open.
     """
 
     text: str
     callable: tuple[str, ...]
     waiting: Mapping[str, str]
+    only: Mapping[str, str]
     op: Operation | None
     error_class: str | None
 
@@ -94,7 +95,7 @@ def told(run: Run, verb: str = "") -> Told:
     release = transcript.release(run.state)
     newest = run.state.ops[run.state.turn_ops[0]] if verb and run.state.turn_ops else None
     op = newest if newest is not None and newest.verb == verb and not agent_of(run).waits else None
-    return Told(_newest(run, transcript), release.callable, release.waiting, op, _class_of(run, op))
+    return Told(_newest(run, transcript), release.callable, release.waiting, release.only, op, _class_of(run, op))
 
 
 def _class_of(run: Run, op: Operation | None) -> str | None:

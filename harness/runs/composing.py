@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,7 +14,8 @@ from harness.events.fold import apply
 from harness.events.log import follow
 from harness.events.scan import blob_bytes, blob_text
 from harness.events.state import State
-from harness.graph.fresh import Ground, is_fresh, unmet
+from harness.graph import Need
+from harness.graph.fresh import Ground, held_values, is_fresh, unmet
 from harness.loop.question import form_of
 from harness.loop.run import Run
 from harness.loop.toolset import Toolset, moment, values_of
@@ -21,6 +23,7 @@ from harness.models import LOCAL, Offer, Prompt
 from harness.models.turns import Raw
 from harness.prompt import Frame, Release, Transcript
 from harness.prompt.brief import Moment, with_brief
+from harness.prompt.observation import clean
 from harness.prompt.texts import limits_text
 from harness.runs.given import context_of, project_of
 from harness.runs.kit import skill_kit
@@ -35,6 +38,9 @@ from harness.skills.worker import as_tool
 from harness.tools.arguments import usage
 
 MAX_FILES = 20
+BY_VALUE = 3
+"""From this version of the labels on a run's model is told for which values a tool is callable."""
+MAX_VALUES, MAX_VALUE = 5, 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +79,8 @@ def compose(source: Source) -> Transcript:
         by=str(start.get("by", "user")), foreign=frozenset(start.get("foreign") or ()),
         project=project_of(start, source.text((start.get("project") or {}).get("text", ""))), context=context_of(start),
     )  # fmt: skip
-    return Transcript(frame, partial(_release, kit), source.text, partial(_fresh, kit), source.raw)
+    release = partial(_release, kit, by_value=frame.labels >= BY_VALUE)
+    return Transcript(frame, release, source.text, partial(_fresh, kit), source.raw)
 
 
 def question_transcript(start: Mapping[str, Any], text: Callable[[object], str]) -> Transcript:
@@ -166,19 +173,36 @@ def _source(folder: Path, catalog: Catalog, start: Mapping[str, Any]) -> Source:
     return Source(resolved, skill_kit(resolved), start, partial(blob_text, folder), partial(blob_bytes, folder))
 
 
-def _release(kit: Toolset, state: State) -> Release:
+def _release(kit: Toolset, state: State, by_value: bool) -> Release:
     ground = _settled(kit, state)
-    open_now, waiting, stale = [], {}, {}
+    open_now, waiting, stale, only = [], {}, {}, {}
     for name in kit.available:
-        missing = unmet(ground, kit.graph, name, None)
+        missing = [one.need for one in unmet(ground, kit.graph, name, None)]
+        keyed = [need for need in kit.graph.needs(name) if need.options] if by_value else []
+        missing = missing or [need.text() for need in keyed if not held_values(ground, need)]
         if name in kit.locked:
             waiting[name] = kit.locked[name]
         elif missing:
             waiting[name] = needs_text(kit, name)
-            stale[name] = missing[0].need
+            stale[name] = missing[0]
         else:
             open_now.append(name)
-    return Release(tuple(open_now), waiting, stale)
+            if keyed:
+                only[name] = "; ".join(_values_text(ground, need) for need in keyed)
+    return Release(tuple(open_now), waiting, stale, only)
+
+
+def _values_text(ground: Ground, need: Need) -> str:
+    """The values that a need leaves, as they are typed: `--id a, --id b, which x ran for`."""
+    held = held_values(ground, need)
+    shown = [" ".join(f"--{name} {_short(value)}" for name, value in one.items()) for one in held[:MAX_VALUES]]
+    more = f" and {len(held) - MAX_VALUES} more" if len(held) > MAX_VALUES else ""
+    return f"{', '.join(shown)}{more}, which {need.name} ran for"
+
+
+def _short(value: str) -> str:
+    told = shlex.quote(" ".join(clean(value).split()))
+    return told if len(told) <= MAX_VALUE else f"{told[: MAX_VALUE - 1]}…"
 
 
 def _fresh(kit: Toolset, state: State) -> frozenset[int]:
