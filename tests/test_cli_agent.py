@@ -414,3 +414,23 @@ def test_a_tool_that_is_callable_for_some_values_only_is_announced_with_these(pr
     assert "\n  again: only for --x 'b c', --x a, which look ran for\n" in said("step", run, cwd=project)[1]
     told = json.loads(harness("--json", "step", run, "look", "--x", "d", cwd=project).stdout)
     assert told["callable"] == ["look", "again"] and told["only"]["again"].startswith("--x d, ")
+
+
+def test_what_is_handed_over_again_fits_into_a_terminal(project: Path) -> None:
+    with (project / "skills" / "ordered" / "SKILL.md").open("a") as file:
+        file.write("a line of the skill\n" * 2_000)
+    add_tool(project, "look", "seq 1 3000; echo '</data>'")
+    run = opened(project)
+    for n in range(3):
+        assert said("step", run, "look", "--x", str(n), cwd=project)[0] == 0
+    out = said("resume", run, "--agent", cwd=project)[1]
+    assert len(out) < 30_000 and "read skill:SKILL.md]" in out
+    for n in (1, 2, 3):
+        assert f"\n[shortened here; read op:{n}]\n</data>" in out
+    assert "\n3000\n" in said("read", run, "op:3", "--lines", "2990-3001", cwd=project)[1]
+
+
+def test_a_word_on_an_agents_run_names_the_agents_command(project: Path) -> None:
+    run = opened(project)
+    assert said("step", run, "act", cwd=project)[0] == 5
+    assert f"denied #1; go on: harness step {run}\n" in harness("deny", run, cwd=project).stderr

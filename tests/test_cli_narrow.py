@@ -61,3 +61,11 @@ def test_the_printed_commands_of_a_parked_run_work_as_they_are_printed(project: 
     [approve] = commands(seen, "next: ")
     assert harness(*approve[1:], cwd=project).returncode == 0
     assert harness("resume", newest(project).name, cwd=project).stdout == "done\n"
+
+
+def test_a_table_says_which_columns_it_leaves_out(project: Path) -> None:
+    assert harness("run", "work", "look", "-m", script(project, finish("so")), cwd=project).returncode == 0
+    terminal = AtTerminal(*COMMAND, "runs", cwd=project, columns=COLUMNS)
+    seen = terminal.end()[1].replace("\r", "")
+    assert "too narrow for GOAL: a pipe or" in seen and not too_long(seen)
+    assert "too narrow" not in harness("runs", cwd=project).stderr

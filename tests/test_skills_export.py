@@ -63,6 +63,22 @@ def test_an_export_is_written_again_and_a_stale_one_is_told(project: Path) -> No
     assert "stale-export" not in [f.code for f in check_skill(catalog_of(project), skill)]
 
 
+@pytest.mark.parametrize("is_old", [False, True])
+def test_an_export_that_was_changed_by_hand_is_replaced_by_force_only(project: Path, is_old: bool) -> None:
+    (skill,) = catalog_of(project).named("late-batch")
+    path = export_skill(project, "claude", skill)
+    written = path.read_text()
+    assert export_skill(project, "claude", skill).read_text() == written
+    mine = written.replace("Work through", "Ask me first. Work through")
+    if is_old:  # from before an export kept a digest of its own text
+        mine = "".join(line for line in mine.splitlines(keepends=True) if "export-text" not in line)
+    path.write_text(mine)
+    with pytest.raises(HarnessError, match="was changed by hand") as error:
+        export_skill(project, "claude", skill)
+    assert "--force" in error.value.fix and path.read_text() == mine
+    assert export_skill(project, "claude", skill, force=True).read_text() == written
+
+
 def test_a_file_that_is_no_export_stays(project: Path) -> None:
     (skill,) = catalog_of(project).named("late-batch")
     path = project / ".claude" / "skills" / "late-batch" / "SKILL.md"

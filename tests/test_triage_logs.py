@@ -141,6 +141,14 @@ def test_a_gigantic_line_stays_bounded(tmp_path: Path) -> None:
     assert len(tool("search-logs", "--logs", "long.log", cwd=tmp_path).stdout) < 4000
 
 
+def test_the_summary_counts_what_matches(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text("2026-01-01 10:00:00 INFO all is well\n" * 90 + "2026-01-01 10:01:00 ERROR disk full\n" * 10)
+    assert search(tmp_path, "--logs", "a.log")["summary"] == "100 lines, 10 failing"
+    for match, said in (("well", "90 of 100 lines match, 0 failing"), ("nothing", "0 of 100 lines match, 0 failing")):
+        assert search(tmp_path, "--logs", "a.log", "--match", match)["summary"] == said
+
+
 def test_since_match_and_request_narrow(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("2026-01-01 10:00:00 ERROR old req-1\n2026-01-01 12:00:00 ERROR new req-2\n")
     assert search(tmp_path, "--logs", "a.log", "--since", "30m")["evidence"][0]["source"] == "a.log#L2"

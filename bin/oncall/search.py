@@ -36,7 +36,7 @@ def tell(found: list[records.Record], lines: int, paths: list[str], notes: list[
     warned = sum(group.count for group in ordered if group.grade == severity.WARNING)
     times = [record.time for record in found if record.time is not None]
     emit({
-        "summary": _summary(lines, failing),
+        "summary": _summary(lines, len(found), failing, _is_narrowed(options)),
         "lines": lines, "matching": len(found), "files": paths[:50],
         "from": clock.show(min(times), True) if times else None, "to": clock.show(max(times), True) if times else None,
         "failures": failing, "warnings": warned, "templates": len(ordered), "notes": notes[:10],
@@ -56,8 +56,16 @@ def _choose(ordered: list[groups.Group], limit: int) -> list[groups.Group]:
     return first + rest[:min(5, limit - len(first))]
 
 
-def _summary(lines: int, failing: int) -> str:
-    return clip(f"{plural(lines, 'line')}, {failing:,} failing" if lines else "the log is empty", 40)
+def _summary(lines: int, matching: int, failing: int, narrowed: bool) -> str:
+    if not lines:
+        return "the log is empty"
+    if not narrowed:
+        return clip(f"{plural(lines, 'line')}, {failing:,} failing", 40)
+    return clip(f"{matching:,} of {plural(lines, 'line')} match, {failing:,} failing", 40)
+
+
+def _is_narrowed(options: argparse.Namespace) -> bool:
+    return bool(options.service != "all" or options.request_id or options.match or options.since)
 
 
 def _roots(options: argparse.Namespace) -> list[str]:

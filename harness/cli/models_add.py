@@ -49,8 +49,7 @@ def add(ctx: typer.Context, name: Name, call_it: As = None, yes: Yes = False) ->
         return told(said, pins.checked(there, folder), "they were here already")
     describe(said, package)
     if not yes and not confirmed(said, f"Download {size(package.bytes)}?", "--yes", look=""):
-        say(said, "nothing was downloaded")
-        return 0
+        raise HarnessError("nothing was downloaded: you said no", f"harness models add {name}", code=5)
     with interruptible() as cancel:
         return told(said, fetching.add_package(package, folder, cancel))
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 from harness.cli.options import Globals
 from harness.errors import Finding, HarnessError
 from harness.view.mode import Flags, current
-from harness.view.text import columns, escape
+from harness.view.text import columns, escape, left_out, wrap
 
 
 def print_json(value: Any) -> None:
@@ -46,6 +46,10 @@ def print_table(said: Globals, header: Sequence[str], rows: Sequence[Sequence[st
     mode = current(flags(said))
     for line in columns(rows, mode.out_width, header, ellipsis="…" if mode.glyphs == "unicode" else "..."):
         print(line)
+    if gone := left_out(rows, mode.out_width, header):
+        told = f"too narrow for {', '.join(gone)}: a pipe or --json shows all"
+        for line in wrap(told, mode.out_width or len(told)):
+            say(said, line)
 
 
 def print_paths(said: Globals, paths: Sequence[Path]) -> None:

@@ -187,10 +187,11 @@ def export(
     ctx: typer.Context,
     client: Annotated[str, typer.Argument(metavar="CLIENT", help="claude (.claude/skills) or codex (.agents/skills)")],
     name: Annotated[str, typer.Argument(metavar="NAME", help="the skill")],
+    force: Annotated[bool, typer.Option("--force", help="replace an export that was changed by hand")] = False,
 ) -> int:
     """Write a small skill for another agent: it drives this one by single commands (run --agent)."""
     said = globals_of(ctx)
     at = place(said)
     found = catalog(at)
-    print_paths(said, [export_skill(at.project, client, find(found, name))])
+    print_paths(said, [export_skill(at.project, client, find(found, name), force)])
     return 0

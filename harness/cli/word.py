@@ -18,6 +18,7 @@ from harness.errors import HarnessError
 from harness.events.io import IO
 from harness.events.log import follow
 from harness.events.scan import blob_text
+from harness.events.words import AGENT
 from harness.policy.showing import approval, changed
 from harness.runs.deliver import Waiting, meant, one, put, speaker, top_of, waiting
 from harness.runs.find import find_run, short_id
@@ -108,7 +109,7 @@ def _refuse_without_terminal(target: Waiting) -> None:
 
 def refuse_for_agent(folder: Path) -> None:
     """Raises HarnessError (exit 5) for a run that an agent drives: it has a shell of its own to speak with."""
-    if speaker(top_of(folder)) == "agent":
+    if speaker(top_of(folder)) == AGENT:
         what = "an agent drives this run: a person's word on it counts at a terminal only"
         raise HarnessError(what, "say it at a terminal", code=5)
 
@@ -214,5 +215,6 @@ def said_words(said: Globals, at: Place, words: list[tuple[Waiting, str]], resum
         for w in left:
             typer.echo(escape(f"still waiting: #{w.op.n} {w.op.tool}"), err=True)
         told = ", ".join(f"{what} #{target.op.n}" for target, what in words)
-        typer.echo(f"{told}; go on: harness resume {short_id(top)}", err=True)
+        goes_on = "step" if speaker(runs_dir(at) / top) == AGENT else "resume"
+        typer.echo(f"{told}; go on: harness {goes_on} {short_id(top)}", err=True)
     return 0

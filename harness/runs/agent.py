@@ -19,7 +19,7 @@ from harness.models.agent import FLAG, NAME, Agent
 from harness.models.choice import Wishes
 from harness.policy.budget import limit, used
 from harness.prompt import Transcript
-from harness.prompt.observation import error_class
+from harness.prompt.observation import cut, error_class
 from harness.runs.deliver import speaker
 from harness.runs.find import short_id
 from harness.runs.flags import Options
@@ -35,6 +35,9 @@ CODES |= {"TIMEOUT": 124, "DENIED": 7, "UNKNOWN_OUTCOME": 11}
 """Exit codes of what ran and did not end well, where the process itself had none of that class."""
 REFUSED, OPEN = 2, 1
 NO_WISHES = Wishes()
+HANDED_BODY, HANDED_RESULT = 16 * 1024, 2 * 1024
+"""Bytes of a skill's text and of each result that are printed when a run is handed out; `harness read` has the rest."""
+_FRAME = re.compile(r'(<data source="[^"]*#(\d+)"[^>]*>\n)(.*?)(\n</data>)', re.DOTALL)
 _CLASS = re.compile(r"^([A-Z][A-Z_]+): ")
 
 
@@ -131,8 +134,24 @@ def view(run: Run) -> str:
     """All that a model of this run has been told: the skill, and every turn."""
     transcript = run.transcript
     assert transcript is not None
-    parts = [transcript.skill, *(plain(turn, transcript.frame.mark) for turn in _turns(run, transcript))]
+    body = cut(transcript.skill, HANDED_BODY, "skill:SKILL.md")
+    parts = [body, *(_shortened(plain(turn, transcript.frame.mark)) for turn in _turns(run, transcript))]
     return "\n\n".join(part.strip("\n") for part in parts)
+
+
+def _shortened(text: str) -> str:
+    """The same with less of each long result: whoever takes over reads again what it needs."""
+    return _FRAME.sub(_less, text)
+
+
+def _less(found: re.Match[str]) -> str:
+    """A frame with the first lines only. It may hold a cut already, so lines are not counted."""
+    opened, op, text, closed = found.groups()
+    if len(text) <= HANDED_RESULT:
+        return found[0]
+    head = text[:HANDED_RESULT]
+    lines = head[: head.rfind("\n")] if "\n" in head else head
+    return f"{opened}{lines}\n[shortened here; read op:{op}]{closed}"
 
 
 def plain(turn: Turn, mark: str) -> str:

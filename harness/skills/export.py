@@ -1,10 +1,14 @@
-"""Writes a skill for another agent that tells it to work through `harness`. Overwrites nothing but such a file."""
+"""Writes a skill for another agent that tells it to work through `harness`. Overwrites nothing but such a file.
+
+Such a file keeps the digests of its source and of its own text: one that somebody changed is theirs.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+import re
 from pathlib import Path
 
 from harness.errors import Finding, HarnessError, near_text
@@ -12,7 +16,7 @@ from harness.skills import Root, Skill
 from harness.skills.reading import read_skill, shown
 
 CLIENTS = {"claude": ".claude", "codex": ".agents"}
-KEY = "harness-export"
+KEY, TEXT_KEY = "harness-export", "harness-export-text"
 MAX_DESCRIPTION = 1024
 SHOWN = 12
 _TEXT = """---
@@ -20,6 +24,7 @@ name: {name}
 description: {description}
 metadata:
   {key}: {digest}
+  {text_key}: {text_digest}
 ---
 
 Work through `harness`; it keeps the order, the checks and a journal. Never start this skill's tools yourself.
@@ -34,22 +39,21 @@ printed command and stop.
 """
 
 
-def export_skill(project: Path, client: str, skill: Skill) -> Path:
-    """Write the file of a client's skill in the project, and give its path. Raises HarnessError."""
+def export_skill(project: Path, client: str, skill: Skill, force: bool = False) -> Path:
+    """Write the file of a client's skill in the project, and give its path. Raises HarnessError.
+
+    One that was changed by hand is replaced with `force` only.
+    """
     if client not in CLIENTS:
         raise HarnessError(f"{client!r} is no client{near_text(client, CLIENTS)}", f"one of: {' '.join(CLIENTS)}")
     path = _place(project, client, skill)
     if path.parent.is_symlink() or (path.exists() and exported(project, path) is None):
         what = "is the skill itself" if _is_same(path, skill.file) else "is there, and was not written by export"
         raise HarnessError(f"{shown(path, project)} {what}", "move it away, or export to another client", str(path))
-    description = skill.description[:MAX_DESCRIPTION]
-    text = _TEXT.format(
-        name=skill.name,
-        description=json.dumps(description, ensure_ascii=False),
-        key=KEY,
-        digest=_digest(skill),
-        inputs=_inputs(skill),
-    )
+    text = _text(skill)
+    if path.exists() and not force and _is_edited(path, text):
+        fix = f"keep what you changed, or replace it: harness skills export {client} {skill.name} --force"
+        raise HarnessError(f"{shown(path, project)} was changed by hand since it was exported", fix, str(path))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -57,6 +61,26 @@ def export_skill(project: Path, client: str, skill: Skill) -> Path:
         why = (error.strerror or str(error)).lower()
         raise HarnessError(f"the skill cannot be written: {why}", "look at the owner and mode", str(path)) from error
     return path
+
+
+def _text(skill: Skill) -> str:
+    description = json.dumps(skill.description[:MAX_DESCRIPTION], ensure_ascii=False)
+    said = {"name": skill.name, "description": description, "inputs": _inputs(skill)}
+    text = _TEXT.format(**said, key=KEY, digest=_digest(skill), text_key=TEXT_KEY, text_digest="")
+    return text.replace(f"{TEXT_KEY}: \n", f"{TEXT_KEY}: {_sha(text)}\n", 1)
+
+
+def _is_edited(path: Path, wanted: str) -> bool:
+    """Whether a file is not what an export wrote; without its own digest, whether it is another than is `wanted`."""
+    text = path.read_bytes().decode("utf-8", "replace")
+    found = re.search(rf"^  {TEXT_KEY}: ([0-9a-f]{{64}})$", text, re.MULTILINE)
+    if found is None:
+        return text != wanted
+    return _sha(text[: found.start(1)] + text[found.end(1) :]) != found[1]
+
+
+def _sha(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def stale_exports(project: Path, skill: Skill) -> list[Finding]:

@@ -154,6 +154,12 @@ def columns(
     return lines
 
 
+def left_out(rows: Sequence[Sequence[str]], width_: int | None, header: Sequence[str], gap: int = 2) -> list[str]:
+    """The names of the columns that `columns` drops at this width."""
+    sizes = [max(width(one_line(row[at])) for row in (header, *rows) if at < len(row)) for at in range(len(header))]
+    return [] if width_ is None else list(header[_fitting(sizes, width_, gap) :])
+
+
 def _fitting(sizes: list[int], limit: int, gap: int, least: int = 12) -> int:
     """How many columns to show: all whose start leaves room for themselves or for `least` columns of text."""
     used, shown = 0, 0
