@@ -16,7 +16,7 @@ def run(options: argparse.Namespace) -> None:
     """Search, and print one object."""
     notes: list[str] = []
     found, lines, paths = _read(_roots(options), notes)
-    tell(_narrow(found, options), lines, paths, notes, options.limit)
+    tell(_narrow(found, options), lines, paths, notes, options.limit, _is_narrowed(options))
 
 
 def summarise(logs: str, batch: str, limit: int) -> None:
@@ -28,15 +28,17 @@ def summarise(logs: str, batch: str, limit: int) -> None:
     tell(own, len(own) if batch != ALL else found.lines, found.paths, found.notes, limit)
 
 
-def tell(found: list[records.Record], lines: int, paths: list[str], notes: list[str], limit: int) -> None:
-    """Print the groups of what was found."""
+def tell(
+    found: list[records.Record], lines: int, paths: list[str], notes: list[str], limit: int, narrowed: bool = False
+) -> None:
+    """Print the groups of what was found; `narrowed` where that is not all there was."""
     ordered = groups.build(found)
     shown = _choose(ordered, max(1, min(limit, 100)))
     failing = sum(group.count for group in ordered if group.grade >= severity.FAILURE)
     warned = sum(group.count for group in ordered if group.grade == severity.WARNING)
     times = [record.time for record in found if record.time is not None]
     emit({
-        "summary": _summary(lines, len(found), failing, _is_narrowed(options)),
+        "summary": _summary(lines, len(found), failing, narrowed),
         "lines": lines, "matching": len(found), "files": paths[:50],
         "from": clock.show(min(times), True) if times else None, "to": clock.show(max(times), True) if times else None,
         "failures": failing, "warnings": warned, "templates": len(ordered), "notes": notes[:10],
