@@ -29,8 +29,15 @@ def is_about(rule: Rule, request: Request) -> bool:
 
 
 def matches(rule: Rule, request: Request) -> bool:
-    """Whether the rule is about the call and all of its `where` holds."""
-    return is_about(rule, request) and next(_unmet(rule, request), None) is None
+    """Whether the rule is about the call and all of its `where` holds: a plain loop, gone through for every rule."""
+    if not is_about(rule, request):
+        return False
+    exact = rule.verdict == "allow"
+    for option, test in rule.where:
+        found = evaluate(option, test, request, exact)
+        if not found and (exact or found is not None):
+            return False
+    return True
 
 
 def failing(rule: Rule, request: Request) -> Iterator[str]:
@@ -43,7 +50,7 @@ def failing(rule: Rule, request: Request) -> Iterator[str]:
 def _unmet(rule: Rule, request: Request) -> Iterator[tuple[str, Test, bool | None]]:
     exact = rule.verdict == "allow"
     for option, test in rule.where:
-        found = evaluate(option, test, request, exact=exact)
+        found = evaluate(option, test, request, exact)
         if not found and (exact or found is not None):
             yield option, test, found
 
@@ -80,10 +87,14 @@ def _stays_at(grant: Grant, request: Request) -> bool:
     return all(at is not None and at[1] is not None and place_text((at[0], at[1])) in grant.hosts for at in places)
 
 
-def evaluate(option: str, test: Test, request: Request, *, exact: bool) -> bool | None:
+def evaluate(option: str, test: Test, request: Request, exact: bool) -> bool | None:
     """Whether a test holds; None where that cannot be said. `exact`: spellings that only look alike do not count."""
     given = request.typed.get(option)
-    if given is None or (not given.texts and test.operator not in ("eq", "len_max")):
+    if given is None:
+        return None
+    if given.kind == "text" and test.operator == "eq" and given.texts and not given.many and not test.whole:
+        return given.texts[0] == test.wanted[0]  # the commonest by far, as `_eq` would find it
+    if not given.texts and test.operator not in ("eq", "len_max"):
         return None
     if test.operator == "under":
         return _under(option, test, request, exact)
