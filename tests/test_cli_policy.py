@@ -100,6 +100,15 @@ def test_the_example_that_ships_loads_and_does_what_its_comments_say(tmp_path: P
     assert harness("policy", "check", cwd=folder).returncode == 0, "what is commented out can be used as it is"
 
 
+def test_explain_names_no_run_where_there_is_none_and_says_that_nothing_is_given(project: Path) -> None:
+    say(project, "version: 1\nsandbox: {require: none}\n")
+    add_skill(project, "poor", "pay-bill", "metadata:\n  budget: money=1.00EUR\n")
+    done = explain(project, "--skill", "poor", "pay-bill", "--sum", "3")
+    assert "fix: begin the run with more: -b money=" in done.stdout and "RUN" not in done.stdout
+    assert "argument: args = nothing (text, list)" in explain(project, "bare").stdout
+    assert "fix: harness tools lists them" in explain(project, "bar").stderr
+
+
 def test_a_secret_without_a_value_is_said_before_anything_starts(project: Path) -> None:
     """Where the policy gives it the call is refused, and explain says the same; else the tool runs without it."""
     add_tool(project, "sign", "touch sent", "# @meta effect read\n# @env SIGN_TOKEN  a token")

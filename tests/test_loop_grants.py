@@ -161,7 +161,7 @@ def test_A26_a_changed_tool_voids_it_and_asks_with_a_diff(project: Caged, word: 
     assert (asked(project), sent(project)) == (2, ["eve@y.io"]), ran.codes()
     diff = person.shown[1]["diff"]
     assert "is void: the tool changed" in diff[0]
-    assert ("+echo worse >> sent" in diff) == (word == "always"), "a copy is kept of what is kept for days"
+    assert "+echo worse >> sent" in diff and not any(line.startswith("-") for line in diff)
 
 
 def test_it_holds_in_this_workspace_alone(project: Caged, tmp_path: Path) -> None:

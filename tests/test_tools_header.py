@@ -255,8 +255,8 @@ def test_queryable_without_query_counts_as_opaque(tmp_path: Path) -> None:
     [
         "effect", "repeat often", "timeout 0.5", "timeout 25h", "timeout soon", "timeout 500ms", "known --b", "known a",
         "ttl long", "ttl -5m", "produces /etc/x", "produces a/../b", "produces {--b}", "net none a.b", "net urll",
-        "net a/b", "net --b", "query t", "writes --b", "dest a", "dest --b", "amount --a", "amount --a euro",
-        "amount --b EUR", "limit memory=lots", "limit cpu=3",
+        "net a/b", "net --b", "net {--a}", "query t", "writes --b", "dest a", "dest --b", "amount --a",
+        "amount --a euro", "amount --b EUR", "limit memory=lots", "limit cpu=3",
     ],
 )  # fmt: skip
 def test_bad_values(tmp_path: Path, meta: str) -> None:

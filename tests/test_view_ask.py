@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.view.ask import ACTS, approval_text, keys_text, question_text, tool_text
+from harness.view.ask import ACTS, NO_KEY, approval_text, keys_text, question_text, tool_text
 from harness.view.text import width
 from tests.view_events import HOSTILE, SHOWN
 
@@ -118,6 +118,7 @@ def test_an_unknown_key_a_paste_and_an_arrow_ask_again(prompted):
     prompt = prompted()
     for keys in ("x", "yes please", "\x1b[A"):
         prompt.type(keys)
+        prompt.until(NO_KEY)
     prompt.type("y")
     assert prompt.answer() == "Approval(verdict='allow', why=None, grant='once')"
 
@@ -258,6 +259,13 @@ def test_the_keys_are_not_torn_apart():
     assert keys_text(45, KEPT).splitlines() == [
         "    y once   r this run   a always, 30 days", "    h any call to api.x.io:443, 30 days",
         "    e show the tool   n no, and tell it why", "    q stop   [n] no"]  # fmt: skip
+
+
+def test_a_host_that_nothing_holds_a_call_to_is_not_promised():
+    """At landlock the network is on or off: the yes is to what a call names, not to where it can go."""
+    open_to_all = keys_text(100, KEPT | {"network": "network any host", "level": "landlock"})
+    assert "h any call that names api.x.io:443, 30 days, though it could reach any host" in open_to_all
+    assert "h any call to api.x.io:443, 30 days" in keys_text(100, KEPT | {"network": "network api.x.io:443"})
 
 
 def test_a_key_too_long_for_a_line_stands_alone():

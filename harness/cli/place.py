@@ -173,9 +173,8 @@ def find_tool(at: Place, name: str) -> Tool:
             where = shown(at, found.folder / name)
             raise HarnessError(f"{where} is no tool: it is not executable", f"chmod +x {where}")
     looked = ", ".join(shown(at, root.bin) for root in at.roots if root.bin is not None)
-    raise HarnessError(
-        f"there is no tool {name}{near_text(name, known)}", f"harness tools new {name}", f"looked in {looked}"
-    )
+    fix = f"harness tools lists them; a new one: harness tools new {name}"
+    raise HarnessError(f"there is no tool {name}{near_text(name, known)}", fix, f"looked in {looked}")
 
 
 def runs_dir(at: Place) -> Path:

@@ -114,7 +114,8 @@ def lines(found: Any) -> Iterator[str]:
 
 
 def _seen(request: Any) -> Iterator[tuple[str, list[str]]]:
-    yield "argument", [f"{name} = {' '.join(map(repr, typed.texts))} ({typed.kind}{', list' if typed.many else ''})"
+    yield "argument", [f"{name} = {' '.join(map(repr, typed.texts)) or 'nothing'} "
+                       f"({typed.kind}{', list' if typed.many else ''})"
                        for name, typed in request.typed.items()]  # fmt: skip
     yield "path", [f"{path.option} {path.given} -> {path.real} ({path.mode}{'' if path.inside else ', outside'}"
                    f"{', protected' if path.protected else ''}{', hidden' if path.hidden else ''})"
@@ -269,7 +270,8 @@ def _told(at: Place, grant: Grant, state: str) -> Iterator[str]:
     from harness.view.text import one_line, shown_argv, wrap
 
     columns = 80 if sys.stdout.isatty() else 10_000
-    what = f"any call to {' '.join(grant.hosts)}" if grant.hosts else shown_argv(_words(grant))
+    named = "to" if grant.level == "full" else "that names"
+    what = f"any call {named} {' '.join(grant.hosts)}" if grant.hosts else shown_argv(_words(grant))
     yield f"{grant.id}  {one_line(grant.tool)}  {state}"
     yield from wrap(what, columns, "    ") if what else ()
     until = time.strftime("%Y-%m-%d", time.localtime(grant.until))

@@ -181,7 +181,7 @@ def _request(at: Place, target: Waiting) -> dict[str, Any]:
     op, path = target.op, _path(at, target)
     text, events = partial(blob_text, target.folder), follow(target.folder)
     shown = approval(target.state, op, events, text, target.folder.name, path, str(at.project))
-    return shown | changed(ledger(at), op.asked.get("void", ""), path)
+    return shown | changed(ledger(at), op.asked.get("void", ""), path, events, text)
 
 
 def _path(at: Place, target: Waiting) -> str:

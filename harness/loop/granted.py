@@ -14,6 +14,7 @@ from harness.loop.scene import policy_of, settings_of
 from harness.policy import RELAXABLE, Grant, Level, Word
 from harness.policy.granting import grant_of, offered, outdated, standing
 from harness.policy.ledger import pin_of
+from harness.policy.pins import COPIED, bytes_of
 from harness.policy.request import Request
 
 VALID_S = 86_400.0
@@ -55,7 +56,7 @@ def remember(run: Run, op: Operation, request: Request, word: str, by: str) -> d
     if made is None:
         return {"grant": "once"}
     if made == "run":
-        return {"grant": "run", "level": request.level, "file": request.digest}
+        return {"grant": "run", "level": request.level, "file": request.digest, **_copy(run, Path(request.path))}
     tool, days = Path(request.path), settings_of(run).remember_days
     grant = grant_of(request, made, run.world.clock.wall(), days, by, pin_of(tool))
     assert grant is not None and run.world.ledger is not None
@@ -65,6 +66,14 @@ def remember(run: Run, op: Operation, request: Request, word: str, by: str) -> d
         run.world.tell(f"it is remembered for this once only: {error.message}")
         return {"grant": "once"}
     return {"grant": made, "rules": ["person", f"grant {grant.id}"]}
+
+
+def _copy(run: Run, tool: Path) -> dict[str, Any]:
+    """The tool's text as it was when a person looked at it, so that a change of it can be shown; none of a long one."""
+    data = bytes_of(tool) or b""
+    if not data or len(data) > COPIED or b"\0" in data:
+        return {}
+    return {"copy": run.log.fit(run.masker.text(data.decode("utf-8", "replace")))}
 
 
 def void_by(run: Run, request: Request) -> Grant | None:

@@ -35,7 +35,7 @@ def _shown(run: Run, op: Operation) -> dict[str, Any]:
     tool = run.toolset.tools.get(op.tool)
     path = str(tool.path) if tool is not None else op.tool
     shown = approval(run.state, op, follow(run.folder), run.text, run.name, path, str(run.project))
-    return shown | changed(run.world.ledger, op.asked.get("void", ""), path)
+    return shown | changed(run.world.ledger, op.asked.get("void", ""), path, follow(run.folder), run.text)
 
 
 def park_for_approval(run: Run) -> Stop | None:

@@ -35,13 +35,22 @@ def approval(
     }  # fmt: skip
 
 
-def changed(ledger: Ledger | None, void: str, tool: str) -> dict[str, Any]:
-    """What a prompt says of a grant that is void because the tool changed, and how it changed."""
+def changed(
+    ledger: Ledger | None, void: str, tool: str, events: Iterable[Mapping[str, Any]], text: Words
+) -> dict[str, Any]:
+    """What a prompt says of a grant that is void because the tool changed, and how it changed.
+
+    A yes for the run (`#9`) has its copy in the journal, one for days in the ledger.
+    """
     if not void:
         return {}
-    old = next((one for one in ledger.grants() if one.id == void), None) if ledger is not None else None
     lines = [f"grant {void} is void: the tool changed since it was given"]
-    before = ledger.copy(old) if ledger is not None and old is not None else None
+    if void.startswith("#"):
+        said = (event["data"] for event in events if event["kind"] == "decide" and f"#{event.get('op')}" == void)
+        before = next((text(data["copy"]).encode() for data in said if "copy" in data), None)
+    else:
+        old = next((one for one in ledger.grants() if one.id == void), None) if ledger is not None else None
+        before = ledger.copy(old) if ledger is not None and old is not None else None
     return {"diff": [*lines, *difference(before, Path(tool))]}
 
 

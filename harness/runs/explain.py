@@ -91,7 +91,9 @@ def explain(guard: Guard, project: Path, asked: Asked) -> Explained:
     if skill is not None and request.tool not in skill.allowed:
         request = replace(request, listed=False, near=near_text(request.tool, skill.allowed))
     held = standing(asked.grants, Clock().wall(), guard.settings.remember_days)
-    return _explained(request, policy, Spent(), held, () if words else asked.tool.known)
+    found = _explained(request, policy, Spent(), held, () if words else asked.tool.known)
+    fix = found.decision.fix.replace("go on with more: harness resume RUN", "begin the run with more:")
+    return replace(found, decision=replace(found.decision, fix=fix))
 
 
 def explain_in(run: Run, name: str, args: tuple[str, ...]) -> Explained:

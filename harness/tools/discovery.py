@@ -70,6 +70,9 @@ def static_findings(tool: Tool) -> list[Finding]:
     elif not tool.describe:
         message = "the header does not say what the tool does"
         found.append(Finding("no-describe", "warning", tool.file, 1, message, "add # @describe TEXT"))
+    if tool.header and not tool.effect_declared and not tool.pipeline and tool.broken is None:
+        message = "no effect is declared, so each call counts as external and asks"
+        found.append(Finding("no-effect", "note", tool.file, 1, message, "add # @meta effect read, or what it does"))
     return found
 
 

@@ -153,6 +153,8 @@ def _need_host(word: str, names: Names) -> None:
     """A host of one word needs its port: without one it cannot be told from a mistyped name."""
     if word.startswith("-") or not is_host(word) or not (set(".:") & set(word) or word == "localhost"):
         known = (*names.arguments, *names.env)
+        if word.startswith("{") and word.strip("{}") in known:
+            raise BadValue(f"{shown(word)} is written {word.strip('{}')} here, without braces")
         raise BadValue(f"{shown(word)} is neither host[:port] nor declared{near_text(word, known)}")
 
 

@@ -39,6 +39,9 @@ WIDEST = 100
 """Columns over which the parts of a line are not spread out."""
 YOURS = "your words"
 """How a value that the person named says where it is from; all else is not."""
+NO_KEY = "that is none of the keys; nothing was answered"
+ANY_HOST = "network any host"
+"""What is really reachable where nothing holds a call to the hosts that it names."""
 KEEPS = {"r": "run", "a": "always", "h": "host"}
 """A key → which remembered yes it gives."""
 Request = dict[str, Any]
@@ -185,13 +188,18 @@ def _approve(terminal: Terminal, request: Request, poll: Poll | None) -> Approva
             return Approval("deny", _why(terminal, poll))
         elif key in (*ENTER, CTRL_D):
             return Approval("deny")
+        else:
+            terminal.write(f"    {NO_KEY}\n")
 
 
 def keys_text(columns: int, request: Request) -> str:
     """The keys, as many on a line as fit whole. Those that remember a yes stand there where it would count."""
     days = f"{request.get('days', 0)} days"
     hosts = " ".join(map(one_line, request.get("hosts") or ()))
-    kept = {"run": "r this run", "always": f"a always, {days}", "host": f"h any call to {hosts}, {days}"}
+    host = f"h any call to {hosts}, {days}"
+    if request.get("network") == ANY_HOST:  # below full nothing keeps it there
+        host = f"h any call that names {hosts}, {days}, though it could reach any host"
+    kept = {"run": "r this run", "always": f"a always, {days}", "host": host}
     keys = ["y once", *(kept[word] for word in request.get("remember") or () if word in kept)]
     keys += ["e show the tool", "n no, and tell it why", "q stop", "[n] no"]
     lines, torn = [f"    {keys[0]}"], False

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.view.ask import page
+from harness.view.ask import NO_KEY, page
 from harness.view.terminal import CTRL_C, CTRL_D, ENTER, Terminal, answered, read_key
 from harness.view.text import one_line, wrap
 
@@ -97,3 +97,4 @@ def _picked(terminal: Terminal, keys: str, once: bool) -> Answer:
             return "o"
         if key in ("n", CTRL_C, CTRL_D, *ENTER):
             return "n"
+        terminal.write(f"    {NO_KEY}\n")
