@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from harness.models.ollama import base_of, running_model
+from harness.errors import HarnessError
+from harness.models.ollama import base_of, named, running_model
 from tests.fake_openai import FakeOpenAI, Play, call
 from tests.loop_world import Project
 
@@ -154,6 +155,15 @@ def test_ollama_behind_the_other_name_is_found_out(project: Project, served: Any
 )  # fmt: skip
 def test_the_variable_reads_as_ollamas_own(host: str, base: str) -> None:
     assert base_of("m", {"OLLAMA_HOST": host}) == base
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:99999", "[::1", "box:eleven"])
+def test_a_variable_that_names_no_host_is_told(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    monkeypatch.setenv("OLLAMA_HOST", host)
+    with pytest.raises(HarnessError, match=r"OLLAMA_HOST is .* names no host and port"):
+        named("m", "-m")
+    assert named("m@http://127.0.0.1:1", "-m").base_url == "http://127.0.0.1:1/v1"
+    assert running_model({"OLLAMA_HOST": host}) == (None, [])
 
 
 def test_the_model_that_runs(served: Any) -> None:

@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from harness.errors import HarnessError
 from harness.models import Failure, Model, ModelRef, Opening
 from harness.models.endpoints import Endpoint, check_base, check_name, key_of, served, split_name
 from harness.models.failures import failure
@@ -39,6 +40,9 @@ CUT_FIX = "start the server with a larger OLLAMA_CONTEXT_LENGTH"
 def named(name: str, source: str, skill: Skill | None = None) -> ModelRef:
     """The model `NAME[@BASE_URL]`. Raises HarnessError for a string that names none, or no base that can be used."""
     check_name("ollama", name, source)
+    if split_name(name)[1] is None and not is_readable(os.environ):
+        what = f"OLLAMA_HOST is {os.environ['OLLAMA_HOST']!r}, which names no host and port"
+        raise HarnessError(what, "write OLLAMA_HOST=HOST:PORT or unset it", "env OLLAMA_HOST")
     base = base_of(name, os.environ)
     check_base(base, "write OLLAMA_HOST=HOST:PORT or unset it", "env OLLAMA_HOST")
     ref = served("ollama", name, source, base)
@@ -60,6 +64,13 @@ def base_of(text: str, env: Mapping[str, str]) -> str:
     """
     given = split_name(text)[1] or _host(env.get("OLLAMA_HOST", "").strip())
     return given if given.endswith("/v1") else f"{given}/v1"
+
+
+def is_readable(env: Mapping[str, str]) -> bool:
+    """Whether `$OLLAMA_HOST` names a host and a port: Ollama's own client takes the default in place of another one."""
+    with suppress(ValueError):
+        return urlsplit(f"//{env.get('OLLAMA_HOST', '').strip().rpartition('://')[2]}").port != 0
+    return False
 
 
 def _host(text: str) -> str:
@@ -111,7 +122,7 @@ def running_model(env: Mapping[str, str]) -> tuple[str | None, list[str]]:
     One that is the only one, or the only one loaded. No model and none listed when nothing answers.
     """
     root, until = base_of("", env).removesuffix("/v1"), time.monotonic() + CHOICE_S
-    if not is_loopback(root):
+    if not is_readable(env) or not is_loopback(root):
         return None, []
     listed = _names(ask(root, "/api/tags", None, CHOICE_S)[1])
     if len(listed) == 1:
