@@ -84,16 +84,16 @@ DOMAINS = "billing fleet claims harvest clinic library museum parcel pension sch
 
 
 def warehouse(path: Path) -> dict[str, list[str]]:
-    """140 tables in 14 domains: a hub each, six tables with keys to it, three with columns that look like keys."""
+    """140 tables in 14 domains, with one prefix: a hub each, six with keys to it, three with columns that look so."""
     domains: dict[str, list[str]] = {}
     with closing(sqlite3.connect(path)) as db, db:
         for domain in DOMAINS.split():
             hub = f"{domain}_unit"
-            db.execute(f"create table {hub} ({hub}_id integer primary key, name text)")
-            names = [hub]
+            db.execute(f"create table dw_{hub} ({hub}_id integer primary key, name text)")
+            names = [f"dw_{hub}"]
             for at, noun in enumerate(NOUNS.split()):
-                key = f"references {hub}({hub}_id)" if at < 6 else ""
-                names.append(f"{domain}_{noun}" if at % 2 else f"{noun}_of_{domain}")
+                key = f"references dw_{hub}({hub}_id)" if at < 6 else ""
+                names.append(f"dw_{domain}_{noun}" if at % 2 else f"dw_{noun}_of_{domain}")
                 db.execute(f"create table {names[-1]} (id integer primary key, {hub}_id integer {key}, day date)")
             domains[domain] = names
     return domains
@@ -114,10 +114,11 @@ def test_a_warehouse_of_140_tables_falls_into_its_domains(tmp_path: Path) -> Non
     asked = subprocess.run([sys.executable, ROOT / "bin/find-domain", "--source", "domains.json", "museum visits"],
                            cwd=tmp_path, capture_output=True, text=True, check=True)
     assert json.loads(asked.stdout)["domains"][0]["domain"] == "museum"
-    sql = ("query-sql", "--source", "domains.json", "--table", "museum_visit", "SELECT count(*) FROM museum_visit")
+    assert json.loads(asked.stdout)["domains"][0]["tables"][0]["table"] == "dw_museum_visit"
+    sql = ("query-sql", "--source", "domains.json", "--table", "dw_museum_visit", "SELECT id FROM dw_museum_visit")
     queried = subprocess.run([sys.executable, ROOT / "bin" / sql[0], *sql[1:]], cwd=tmp_path, capture_output=True,
                              text=True, check=True)
-    assert json.loads(queried.stdout)["tables"] == ["museum.museum_visit"]
+    assert json.loads(queried.stdout)["tables"] == ["museum.dw_museum_visit"]
 
 
 def test_drafts_check_clean_once_they_are_moved_where_skills_are(project: Project, tmp_path: Path) -> None:

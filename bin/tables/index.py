@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +11,7 @@ from tables import words
 from tables.schema import Table
 
 NAME, COLUMN, TEXT = "name", "column", "text"
+_FEW = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +45,30 @@ def build(tables: Sequence[Table]) -> Index:
     """Index all tables; some 50 ms for a thousand."""
     places: dict[str, list[Place]] = defaultdict(list)
     domains: dict[str, list[int]] = defaultdict(list)
+    said = _names(tables)
     for number, table in enumerate(tables):
         domains[table.domain].append(number)
-        for kind, unit in _units(table):
+        for kind, unit in _units(table, said[number]):
             for stem in set(unit):
                 places[stem].append(Place(number, kind, unit))
     names = {domain: frozenset(words.stems(domain)) for domain in domains}
-    return Index(tuple(tables), tuple(frozenset(words.stems(table.name)) for table in tables), dict(places),
-                 _spread(tables, places, names), dict(domains), names, _joins(tables, domains))
+    return Index(tuple(tables), tuple(map(frozenset, said)), dict(places), _spread(tables, places, names),
+                 dict(domains), names, _joins(tables, domains))
 
 
-def _units(table: Table) -> list[tuple[str, tuple[str, ...]]]:
+def _names(tables: Sequence[Table]) -> list[tuple[str, ...]]:
+    """The stems of each name, without what more than half of all names hold, such as a prefix: nobody says it."""
+    stems = [words.stems(table.name) for table in tables]
+    spread = Counter(stem for name in stems for stem in set(name))
+    most = max(_FEW, len(tables) // 2)
+    return [tuple(stem for stem in name if spread[stem] <= most) or name for name in stems]
+
+
+def _units(table: Table, name: tuple[str, ...]) -> list[tuple[str, tuple[str, ...]]]:
     """The names and texts of a table, each with its stems."""
     texts = [table.description, *(column.description for column in table.columns)]
     said = [stem for text in texts if text for stem in words.asked(text)]
-    found = [(NAME, words.stems(table.name)), *((COLUMN, words.stems(column.name)) for column in table.columns)]
+    found = [(NAME, name), *((COLUMN, words.stems(column.name)) for column in table.columns)]
     return [*found, (TEXT, tuple(dict.fromkeys(said)))]
 
 
