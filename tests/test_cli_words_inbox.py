@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from harness.events import lock
+from harness.events.io import IO
+from harness.runs.deliver import send
 from tests.command import COMMAND, AtTerminal, confined, events, harness, newest
 from tests.run_files import add_pipeline, add_skill, add_tool, calls, finish, make_project, script
 
@@ -410,3 +415,51 @@ def test_a_yes_for_days_is_listed_answers_the_next_run_and_is_taken_back(
     assert f"revoked {told['id']}" in harness("policy", "grants", "--revoke", told["id"], cwd=project).stderr
     assert "no approval is remembered" in harness("policy", "grants", cwd=project).stderr
     assert harness(*RUN, script(project, *ONE), cwd=project).returncode == 5 and ledger(project) == ["a", "a"]
+
+
+def test_show_numbers_each_call_and_marks_what_was_said_of_it(project: Path) -> None:
+    """A word in the inbox is no longer asked for, a void one is; a stale result is no tick any more."""
+    add_skill(project, "mixed", "look act")
+    run = parked(project, calls(["look", "--x", "7"]), calls(["act", "--x", "1"]), finish("x"), skill="mixed")
+    shown = harness("show", run.name, cwd=project).stdout
+    assert "look #1 --x 7" in shown and "act #2 --x 1" in shown and "why: effect external" in shown
+    send(run, IO(), {"kind": "approve", "op": 2, "digest": "0" * 16, "at": time.time()})
+    assert harness("show", run.name, cwd=project).stdout == shown
+    assert "needs-approval #2" in harness("runs", cwd=project).stdout
+    denied = harness("deny", run.name, "2", cwd=project)
+    assert f"go on: harness resume {run.name[-8:]}" in denied.stderr
+    stale = harness("amend", run.name, "--stale", "look", "--why", "cut", cwd=project)
+    assert stale.returncode == 0
+    heard = harness("show", run.name, cwd=project).stdout
+    assert "#2 act --x 1 (denied)" in heard and "harness approve" not in heard and "stale: a person said so" in heard
+    assert f"next: harness resume {run.name[-8:][:4]}" in heard
+    (project / "by-hand").write_text("mine")
+    done = harness("amend", run.name, "--receipt", "1=by-hand", "--why", "seen", cwd=project)
+    assert "#1 (look --x 7) has a person's result" in done.stderr
+
+
+def test_a_word_for_a_run_that_somebody_drives_names_no_resume(project: Path) -> None:
+    run = parked(project, calls(["act", "--x", "1"]), finish("x"))
+    owner = lock.take(run, IO(), wait=0.0)
+    try:
+        done = harness("deny", run.name, "1", cwd=project)
+    finally:
+        os.close(owner)
+    assert done.returncode == 0 and "goes on with it by itself" in done.stderr and "resume" not in done.stderr
+
+
+def test_a_fork_of_a_run_that_passed_says_what_it_needs(project: Path) -> None:
+    harness("run", "work", "go", "-m", script(project, calls(["look"]), finish("x")), cwd=project)
+    forked = harness("fork", newest(project).name, cwd=project)
+    assert forked.returncode == 0 and "it has passed; go on: harness resume" in forked.stderr
+    assert forked.stderr.rstrip().endswith(" MESSAGE")
+
+
+def test_a_journal_that_is_damaged_in_its_middle_is_listed_as_damaged(project: Path) -> None:
+    harness("run", "work", "go", "-m", script(project, calls(["look"]), finish("x")), cwd=project)
+    journal = newest(project) / "events.jsonl"
+    assert "passed" in harness("runs", cwd=project).stdout
+    raw = journal.read_bytes()
+    journal.write_bytes(raw.replace(b"model.reply", b"model.rexly", 1))
+    listed = harness("runs", cwd=project).stdout
+    assert "damaged" in listed and "passed" not in listed

@@ -256,6 +256,52 @@ def test_the_call_that_waits_and_the_question_are_in_the_last_lines():
     assert max(map(len, last_lines(replay(log.events, RUN), ASCII))) < 500
 
 
+def test_a_call_that_waits_says_why_it_asks_and_several_are_put_by_one_command():
+    log = Journal()
+    log.start()
+    log.reply(1, [call(1, "send", "--to", "eve"), call(2, "pay")])
+    log.add("decide", 1, 1, verdict="ask", effect="external", digest="5f3a09c1deadbeef", by="rule", level="full",
+            reasons=["effect external: --to eve is not in your words"], secrets=["TOKEN"],
+            sources={"--to": ["file:notes.txt#3"]})  # fmt: skip
+    log.add("decide", 1, 2, verdict="ask", effect="money", digest="6f3a09c1deadbeef", by="rule", level="full",
+            reasons=["effect money"])  # fmt: skip
+    log.add("park", 2, stop="needs-approval", exit=5, ops=[1, 2], hint="")
+    tree = replay(log.events, RUN)
+    assert last_lines(tree, ASCII)[2:] == [
+        "  #1 send --to eve",
+        "     why: effect external: --to eve is not in your words; it would get TOKEN; --to from file:notes.txt#3",
+        "  #2 pay",
+        "     why: effect money",
+        "  next: harness approve k3v9 1 --digest 5f3a09c1",
+        "  next: harness approve k3v9 2 --digest 6f3a09c1",
+    ]
+    narrow = last_lines(tree, ASCII, 45)
+    assert all(width(line) <= 45 for line in narrow if "--digest" not in line)
+    assert next(line for line in narrow if "next:" in line) == "  next: harness approve k3v9", "all, at a terminal"
+    tree.main.rows[1].said = "approved"
+    lines = last_lines(tree, ASCII)
+    assert "  #1 send --to eve (approved)" in lines and [line for line in lines if "next" in line] == [
+        "  next: harness approve k3v9 2 --digest 6f3a09c1"]  # fmt: skip
+    tree.main.rows[2].said = "denied"
+    assert last_lines(tree, ASCII)[1:] == [
+        "  your word is there, and counts when the run goes on",
+        "  #1 send --to eve (approved)",
+        "  #2 pay (denied)",
+        "  next: harness resume k3v9",
+    ]
+
+
+def test_a_question_of_several_lines_is_shown_as_lines():
+    log = Journal()
+    log.start()
+    log.reply(1, [ask(1, "which pod?\nthe first\nor the second")])
+    log.add("park", 2, stop="needs-answer", exit=10, ops=[1], hint="")
+    found = replay(log.events, RUN)
+    assert last_lines(found, ASCII)[2:5] == ["  #1 asks: which pod?", "     the first", "     or the second"]
+    said = detail(found.main.rows[1], found.main, no_blobs, ASCII)
+    assert said == "waits for your answer: which pod? the first or the second"
+
+
 def test_the_question_of_a_verifier_is_in_the_last_lines():
     log = Journal()
     log.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -50,12 +51,21 @@ def fork(
         return 0
     typer.echo(made.name)
     if not said.quiet:
-        go_on = f"go on: harness resume {short_id(made.name)}"
+        go_on = _go_on(made)
         why = escape(_why_there(source, seq_at)) if not mark else ""
         typer.echo(f"forked {source.folder.name} at event {seq_at}{why}; {go_on}", err=True)
         if done := done_after(source, seq_at):
             typer.echo(f"done after that event, and perhaps once more by the fork: {escape(' '.join(done))}", err=True)
     return 0
+
+
+def _go_on(made: Path) -> str:
+    """How a fork is gone on with: one whose lines end with an accepted answer wants something new to do."""
+    name, state = short_id(made.name), current_state(made)
+    if state.end is None or state.end["stop"] != "passed":
+        return f"go on: harness resume {name}"
+    more = "MESSAGE" if is_skill_file(Path(state.start.get("path") or "")) else "--set STAGE.PARAM=VALUE"
+    return f"it has passed; go on: harness resume {name} {more}"
 
 
 def _why_there(source: Source, at: int) -> str:
@@ -108,7 +118,9 @@ def _stale(folder: Path, text: str) -> tuple[dict[str, object], str]:
 
 def _receipt(at: Place, folder: Path, word: str) -> tuple[dict[str, object], str]:
     target, value = receipt_given(word, current_state(folder), lambda stage: _tool_of(at, folder, stage))
-    return {"what": "receipt", "target": target, "value": value}, f"{target} has a person's result"
+    call = shlex.join((str(value["tool"]), *map(str, value["argv"] or ())))
+    number = f"#{target}" if target.isdecimal() else target
+    return {"what": "receipt", "target": target, "value": value}, f"{number} ({call}) has a person's result"
 
 
 def _tool_of(at: Place, folder: Path, stage: str) -> str | None:

@@ -43,7 +43,8 @@ def list_runs(
     if said.json:
         print_json({"runs": [run.as_json() | {"waits": told_of(run)} for run in found]})
     elif not found:
-        say(said, "no run fits; start one: harness run SKILL GOAL")
+        is_any = not (waits or status or skill or tool or since)
+        say(said, "there is no run; start one: harness run SKILL GOAL" if is_any else "no run fits; all: harness runs")
     else:
         rows = [(short_id(r.name), shown(r), r.skill, began(r), r.problem or _about(r)) for r in found]
         if len(found) == last:

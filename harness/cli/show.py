@@ -14,9 +14,12 @@ from harness.cli.options import Globals, globals_of, manual
 from harness.cli.output import flags, print_json
 from harness.cli.place import Place, catalog, place, runs_dir
 from harness.errors import HarnessError
+from harness.events.messages import read_message, waiting_files
 from harness.events.scan import blob_bytes, journal_bytes, never_started, reading, scan
+from harness.runs.deliver import said_on, waiting_in
 from harness.runs.find import find_run
 from harness.runs.list import is_owned
+from harness.runs.peek import read_state
 from harness.view.closing import stop_of, waiting
 from harness.view.fold import apply
 from harness.view.mode import current
@@ -112,7 +115,24 @@ def load_tree(folder: Path) -> Tree:
     """A run and, three levels deep, the runs that worked for it."""
     tree = Tree()
     add(tree, folder, 0)
+    for name, run in tree.runs.items():
+        _hear(run, folder.parent / name)
     return tree
+
+
+def _hear(run: Run, folder: Path) -> None:
+    """Mark what a person said and nobody acted on yet, and the results that are said to be stale."""
+    state = read_state(folder)
+    if state is None:
+        return
+    for one in waiting_in(folder, state):
+        if one.op.n in run.rows:
+            run.rows[one.op.n].said = said_on(one)
+    messages = [message for path in waiting_files(folder) if (message := read_message(path))]
+    values = [message.get("value") or () for message in messages if message.get("what") == "stale"]
+    for slot in [*(tuple(slot) for value in values for slot in value), *state.stale]:
+        if slot in state.slots and state.slots[slot].op in run.rows:
+            run.rows[state.slots[slot].op].stale = True
 
 
 def add(tree: Tree, folder: Path, depth: int) -> None:
@@ -132,7 +152,7 @@ def print_run(said: Globals, at: Place, folder: Path) -> int:
         print_json(as_object(folder, tree.main, owned))
         return 0
     mode = current(flags(said))
-    look = Look(mode.out_width, glyphs(mode.glyphs), reader(folder), now=time.time())
+    look = Look(mode.out_width, glyphs(mode.glyphs), reader(folder), now=time.time(), numbers=True)
     print(show_tree(tree, look, mode.out_colour, owned), end="")
     print(f"folder: {escape(str(folder))}")
     return 0
@@ -150,7 +170,8 @@ def as_object(folder: Path, run: Run, owned: bool) -> dict[str, Any]:
     answer = fetch(last.get("answer"), folder.name, reader(folder)) or None
     steps = [
         {"op": row.op, "verb": row.verb, "tool": row.name, "argv": row.argv, "state": row.state, "class": row.code,
-         "ms": row.ms, "turn": row.turn, "run": row.child, "by": row.end.get("by")}
+         "ms": row.ms, "turn": row.turn, "run": row.child, "by": row.end.get("by"),
+         "said": row.said or None, "stale": row.stale}
         for _, row in sorted(run.rows.items())
     ]  # fmt: skip
     return {

@@ -35,6 +35,8 @@ def stop(
     before = read(folder)
     if before.has_ended:
         return _told(said, before, f"has ended already: {before.stop}")
+    if is_owned(folder):
+        say(said, f"{short_id(folder.name)} is running: it is asked to stop, and waited for")
     if is_owned(folder) and not _asked(folder, now):
         say(said, f"{short_id(folder.name)} still runs; it stops when its running call ends")
         if not now:

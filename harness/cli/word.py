@@ -22,6 +22,7 @@ from harness.events.words import AGENT
 from harness.policy.showing import approval, changed
 from harness.runs.deliver import Waiting, meant, one, put, speaker, top_of, waiting
 from harness.runs.find import find_run, short_id
+from harness.runs.list import is_owned
 from harness.view.ask import approval_text
 from harness.view.mode import Mode, current
 from harness.view.text import escape
@@ -215,6 +216,12 @@ def said_words(said: Globals, at: Place, words: list[tuple[Waiting, str]], resum
         for w in left:
             typer.echo(escape(f"still waiting: #{w.op.n} {w.op.tool}"), err=True)
         told = ", ".join(f"{what} #{target.op.n}" for target, what in words)
-        goes_on = "step" if speaker(runs_dir(at) / top) == AGENT else "resume"
-        typer.echo(f"{told}; go on: harness {goes_on} {short_id(top)}", err=True)
+        typer.echo(f"{told}; {_go_on(runs_dir(at) / top)}", err=True)
     return 0
+
+
+def _go_on(top: Path) -> str:
+    """How the run acts on a word: by itself while somebody drives it, else by whoever goes on with it."""
+    if is_owned(top):
+        return f"the run goes on with it by itself: harness show {short_id(top.name)} -F"
+    return f"go on: harness {'step' if speaker(top) == AGENT else 'resume'} {short_id(top.name)}"

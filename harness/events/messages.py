@@ -9,6 +9,8 @@ from typing import Any
 ABOUT = {"approve": "approval", "deny": "approval", "settle": "outcome", "answer": "answer"}
 """A kind of message → what it is a word on. Of two words on the same thing the newer one counts."""
 Message = dict[str, Any]
+VALID_S = 86_400.0
+"""Seconds for which a yes that was not used holds."""
 
 
 def waiting_files(folder: Path) -> list[Path]:
@@ -27,6 +29,12 @@ def read_message(path: Path) -> Message | None:
         return {**message, "kind": str(message["kind"]), "op": int(message.get("op") or 0)}
     except (ValueError, KeyError, TypeError, AttributeError, OSError, OverflowError, RecursionError):
         return None
+
+
+def is_old(message: Message, now: float) -> bool:
+    """Whether a yes was said too long ago to count at `now`, in epoch seconds."""
+    at = message.get("at")
+    return isinstance(at, int | float) and now - at > VALID_S
 
 
 def about(message: Message | None) -> tuple[str, int] | None:

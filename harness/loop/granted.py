@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from harness.errors import HarnessError
+from harness.events.messages import VALID_S
 from harness.events.spending import without
 from harness.events.state import Operation
 from harness.loop.run import Run
@@ -16,9 +17,6 @@ from harness.policy.granting import grant_of, offered, outdated, standing
 from harness.policy.ledger import pin_of
 from harness.policy.pins import COPIED, bytes_of
 from harness.policy.request import Request
-
-VALID_S = 86_400.0
-"""Seconds for which a yes that was not used holds."""
 
 
 def given(run: Run, request: Request) -> tuple[Grant, ...]:

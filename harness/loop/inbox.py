@@ -11,13 +11,12 @@ from typing import Any
 
 from harness.events.attempts import is_unknown
 from harness.events.log import follow
-from harness.events.messages import about, read_message, waiting_files
+from harness.events.messages import about, is_old, read_message, waiting_files
 from harness.events.state import Operation
 from harness.events.witness import is_borne
 from harness.loop import cover
 from harness.loop.amend import amend
 from harness.loop.gate import DIGEST_SHOWN, person_decides
-from harness.loop.granted import VALID_S
 from harness.loop.result import artifacts_there, result_digest
 from harness.loop.run import Run
 
@@ -129,7 +128,7 @@ def _decision(run: Run, message: dict[str, Any], n: int, name: str) -> None:
         return
     if message["kind"] == "deny":
         person_decides(run, op, "deny", by, "command", str(message.get("why") or ""), name)
-    elif _is_old(run, message):
+    elif is_old(message, run.world.clock.wall()):  # by the person's clock, which is this run's, too
         run.note("changed", f"the approval of operation {op.n} is void: it is more than 24 hours old.")
     elif str(message.get("digest", ""))[:DIGEST_SHOWN] != op.digest:
         why = _since(run, n, str(message.get("digest", "")))
@@ -149,12 +148,6 @@ def _since(run: Run, n: int, digest: str) -> str:
         if any(change["what"] == "policy" for change in changes):
             return "the policy is not what it was"
     return "the call is another one now"
-
-
-def _is_old(run: Run, message: dict[str, Any]) -> bool:
-    """Whether a yes was said too long ago to count; its time is that of the person's clock, as this run's is."""
-    at = message.get("at")
-    return isinstance(at, int | float) and run.world.clock.wall() - at > VALID_S
 
 
 def _settlement(run: Run, message: dict[str, Any], n: int, name: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import json
 import secrets
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +15,7 @@ from harness.events.attempts import is_unknown
 from harness.events.hiding import Hide, as_they_are, masked
 from harness.events.io import IO
 from harness.events.log import follow
-from harness.events.messages import about, read_message, waiting_files
+from harness.events.messages import about, is_old, read_message, waiting_files
 from harness.events.state import Operation, State
 from harness.events.witness import bear
 from harness.runs.owning import redacted
@@ -42,20 +43,33 @@ def waiting(folder: Path) -> list[Waiting]:
     state = read_state(folder)
     if state is None:
         return []
-    found = [Waiting(folder, state, op, "approval") for op in state.open_ops.values() if op.verdict == "ask"]
-    found += [Waiting(folder, state, state.ops[n], "answer") for n in _questions(state)]
-    found += [Waiting(folder, state, op, "outcome") for op in _unknown(state)]
+    found = waiting_in(folder, state)
     for op in state.open_ops.values():
         if op.child and op.attempt_open:
             found += waiting(folder.parent / op.child)
     return found
 
 
+def waiting_in(folder: Path, state: State) -> list[Waiting]:
+    """The same of one run alone."""
+    found = [Waiting(folder, state, op, "approval") for op in state.open_ops.values() if op.verdict == "ask"]
+    found += [Waiting(folder, state, state.ops[n], "answer") for n in _questions(state)]
+    return found + [Waiting(folder, state, op, "outcome") for op in _unknown(state)]
+
+
 def said_on(one: Waiting) -> str:
-    """The newest word on it that lies in the inbox still: approved, denied, answered or settled; else empty."""
+    """The newest word on it that lies in the inbox still: approved, denied, answered or settled; else empty.
+
+    A yes to another call than the one that waits now, or one that is too old, is void: it is asked for again.
+    """
     messages = [read_message(path) for path in reversed(waiting_files(one.folder))]
-    kinds = [message["kind"] for message in messages if message and about(message) == (one.what, one.op.n)]
-    return SAID[kinds[0]] if kinds else ""
+    word = next((message for message in messages if message and about(message) == (one.what, one.op.n)), None)
+    return "" if word is None or _is_void(word, one.op) else SAID[word["kind"]]
+
+
+def _is_void(word: dict[str, Any], op: Operation) -> bool:
+    is_other = str(word.get("digest", ""))[: len(op.digest or "")] != op.digest
+    return word["kind"] == "approve" and (is_other or is_old(word, time.time()))
 
 
 def _questions(state: State) -> list[int]:

@@ -23,7 +23,7 @@ from harness.events.io import IO
 from harness.events.log import follow
 from harness.events.seal import ready
 from harness.runs.find import all_runs
-from harness.runs.list import LIVE, UNTOLD, Listed, live, read
+from harness.runs.list import LIVE, UNTOLD, Listed, live, read, whole
 
 NAME = ".index.sqlite"
 VERSION = 1
@@ -84,7 +84,7 @@ class Index:
         if mark and row is not None and row[1] == mark:
             with suppress(TypeError, ValueError):
                 return _listed(folder, row)
-        found = read(folder)
+        found = whole(read(folder))
         if mark and found.stop not in ("open", *UNTOLD):
             self._read[folder.name] = (mark, found)
         return found

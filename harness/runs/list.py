@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, JournalError
 from harness.events.line import MAX_LINE, BadLine, at_seconds, check_known, lifted, parse, told
-from harness.events.scan import has_attempts, open_journal
+from harness.events.scan import has_attempts, journal_bytes, open_journal, scan
 
 LIVE = ("open", "stopped", "forked")
 """Neither ended nor parked: owned; its owner is gone; a fork that had none yet."""
@@ -82,6 +82,19 @@ def read(folder: Path) -> Listed:
     except HarnessError as error:
         return replace(unreadable(folder), stop="newer", problem=error.message)
     return unreadable(folder) if first["kind"] != "run.start" else _listed(folder, lifted(first), lifted(newest))
+
+
+def whole(run: Listed) -> Listed:
+    """The same run; one whose two ends read well and whose middle does not is damaged, however it ended."""
+    if run.stop in ("open", *UNTOLD):
+        return run
+    try:
+        scan(journal_bytes(run.folder), run.folder, blobs=False)
+    except JournalError as error:
+        return replace(run, stop="damaged", parked=False, waiting=(), code=None, problem=error.message)
+    except (HarnessError, OSError):
+        return run  # whoever opens it is told
+    return run
 
 
 def _listed(folder: Path, first: dict[str, Any], newest: dict[str, Any]) -> Listed:

@@ -30,13 +30,16 @@ COMMANDS = {
 class Wait:
     """One thing that waits for a person: the run it is in, its number there (0: not known), the call or the question.
 
-    `commands` are those that speak of it, each with what follows the number.
+    `commands` are those that speak of it, each with what follows the number. `why` it asks; `heard` is the word on it
+    that was given and not acted on yet.
     """
 
     run: str
     op: int
     said: str
     commands: tuple[tuple[str, str], ...]
+    why: str = ""
+    heard: str = ""
 
 
 MEANING = {
@@ -55,6 +58,7 @@ MEANING = {
 }
 
 
+HEARD = "your word is there, and counts when the run goes on"
 FORKED = "a fork, and nobody has gone on with it yet"
 
 
@@ -103,11 +107,11 @@ def last_lines(tree: Tree, glyphs: Glyphs, columns: int | None = None, owned: bo
         lines = [f"  handled: {one_line(str(handled))}"] if handled else []
         return [_account(tree, stop, show, glyphs, columns), *told, *lines]
     lines = [_account(tree, stop, "", glyphs, columns), *told]
-    for line in meaning(run, stop).split("\n"):
+    for line in (HEARD if _all_heard(waits(tree, run, stop)) else meaning(run, stop)).split("\n"):
         lines += wrap(one_line(line), columns or 10_000, "  ")
     for line in _particulars(tree, run, stop):
         lines += wrap(cut(one_line(line), LONGEST, glyphs.cut), columns or 10_000, "  ")
-    for command in next_commands(tree, stop):
+    for command in next_commands(tree, stop, columns is not None):
         lines += labelled("next", one_line(command), columns)
     return lines
 
@@ -117,7 +121,20 @@ def _particulars(tree: Tree, run: Run, stop: str) -> list[str]:
     if run.redacted:
         return ["something was removed from it (redact): it can be shown, and not gone on with"]
     found = waits(tree, run, stop) if stop in ("needs-approval", "needs-answer") else []
-    return [f"{_own(wait, found)}#{wait.op} {wait.said}" for wait in found if wait.said]
+    return [line for wait in found if wait.said for line in _told(wait, found)]
+
+
+def _told(wait: Wait, among: Sequence[Wait]) -> list[str]:
+    """A call or a question, and why it is asked about, or what was said to it."""
+    first, *more = f"{_own(wait, among)}#{wait.op} {wait.said}".split("\n")
+    more = [f"   {line}" for line in more]
+    if wait.heard:
+        return [f"{first} ({wait.heard})", *more]
+    return [first, *more, *([f"   why: {wait.why}"] if wait.why else [])]
+
+
+def _all_heard(found: Sequence[Wait]) -> bool:
+    return bool(found) and all(wait.heard for wait in found)
 
 
 def _account(tree: Tree, stop: str, command: str, glyphs: Glyphs, columns: int | None) -> str:
@@ -153,12 +170,15 @@ def meaning(run: Run, stop: str) -> str:
     return f"{sentence}; left open: {unmet}" if unmet else sentence
 
 
-def next_commands(tree: Tree, stop: str) -> list[str]:
-    """What to type next, most useful first. Not escaped."""
+def next_commands(tree: Tree, stop: str, is_terminal: bool = False) -> list[str]:
+    """What to type next, most useful first; some of it does its work at a terminal only. Not escaped."""
     run, name = tree.main, short(tree.top)
     if run.redacted:
         return [f"harness show {name}"]
-    asked = _words(tree, run, name, stop)
+    found = waits(tree, run, stop)
+    if _all_heard(found):
+        return [f"harness resume {name}"]
+    asked = _words([wait for wait in found if not wait.heard], name, is_terminal)
     if asked:
         return asked
     hint = str((run.park or {}).get("hint") or "")
@@ -209,17 +229,27 @@ def _wait(tree: Tree, run: Run, row: Row, stop: str) -> Wait:
     if row.child:  # what waits has a number in a run that was not looked into; the command finds it
         return Wait(run.name, 0, "", COMMANDS.get(stop, ()))
     if stop == "unknown-outcome":
-        return Wait(run.name, row.op, "", COMMANDS[stop])
+        return Wait(run.name, row.op, "", COMMANDS[stop], heard=row.said)
     if row.verb in ("ask", "verify", "finish"):
         question = row.question if row.verb == "ask" else (run.verdict or {}).get("question")
         said = f"asks: {question}" if isinstance(question, str) else ""
         op = row.op if row.verb != "finish" else next(iter(asking(run)), row.op)
-        return Wait(run.name, op, said, COMMANDS["needs-answer"])
+        return Wait(run.name, op, said, COMMANDS["needs-answer"], heard=run.rows[op].said if op in run.rows else "")
     by_agent = (tree.main.start.get("model") or {}).get("ref") == "agent"  # it must not say yes by itself
     anywhere = row.digest and not by_agent and row.level not in ("none", "limits")  # else at a terminal only
     digest = f" --digest {row.digest[:8]}" if anywhere else ""
     said = shlex.join((row.name, *row.argv)) if row.verb in ("run", "stage") else ""
-    return Wait(run.name, row.op, said, (("approve", digest),) if stop == "needs-approval" else ())
+    commands = (("approve", digest),) if stop == "needs-approval" else ()
+    return Wait(run.name, row.op, said, commands, _why(row), row.said)
+
+
+def _why(row: Row) -> str:
+    """Why a call is asked about: what the decision says, what it would be given, where its values are from."""
+    secrets = [name for name in row.asked.get("secrets") or () if not any(name in reason for reason in row.reasons)]
+    parts = [*row.reasons, *([f"it would get {' '.join(secrets)}"] if secrets else [])]
+    sources = row.asked.get("sources") or {}
+    parts += [f"{option} from {', '.join(whose)}" for option, whose in sources.items() if whose]
+    return "; ".join(parts)
 
 
 def _own(wait: Wait, among: Sequence[Wait]) -> str:
@@ -228,9 +258,14 @@ def _own(wait: Wait, among: Sequence[Wait]) -> str:
     return f"{short(wait.run)} " if same and wait.op else ""
 
 
-def _words(tree: Tree, run: Run, name: str, stop: str) -> list[str]:
-    """The commands for each call that waits for a person, those of child runs under the top run's name if they can."""
-    found, commands = waits(tree, run, stop), list[str]()
+def _words(found: Sequence[Wait], name: str, is_terminal: bool) -> list[str]:
+    """The commands for each call that waits for a person, those of child runs under the top run's name if they can.
+
+    Where several wait for a yes, the first is the one that puts them all at a terminal, one after another.
+    """
+    commands = list[str]()
+    if is_terminal and sum(command == "approve" for wait in found for command, _ in wait.commands) > 1:
+        commands.append(f"harness approve {name}")
     for wait in found:
         number = f" {wait.op}" if wait.op else ""
         for command, rest in wait.commands:

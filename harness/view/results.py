@@ -50,6 +50,10 @@ def _summary(text: str) -> str | None:
 
 def detail(row: Row, run: Run, read: Reader, glyphs: Glyphs, narrow: bool = False) -> str:
     """The last field of a row: the result, or why there is none. Escaped, one line."""
+    if row.said and row.state in ("waiting", "unknown"):
+        return f"{row.said}; resume it"
+    if row.stale:
+        return "stale: a person said so"
     if row.state in ("ok", "fresh"):
         return _good(row, run, read, glyphs, narrow)
     if row.state == "failed":
@@ -59,7 +63,7 @@ def detail(row: Row, run: Run, read: Reader, glyphs: Glyphs, narrow: bool = Fals
         return one_line(" ".join(part for part in (code, "; ".join(row.reasons)) if part))
     if row.state == "waiting":
         if row.verb == "ask" and isinstance(row.question, str):
-            return one_line(f"waits for your answer: {row.question}")
+            return one_line(f"waits for your answer: {' '.join(row.question.split())}")
         return "waits for your answer" if row.verb in ("ask", "finish", "verify") else "waits for your approval"
     if row.state == "running":
         return f"try {row.attempt}" if row.attempt > 1 else "retries" if row.end.get("retry") else ""

@@ -13,7 +13,11 @@ CLOSED = frozenset({"ok", "failed", "refused", "skipped", "fresh", "stopped", "u
 
 @dataclass(slots=True)
 class Row:
-    """One operation. `argv` is without the name; `started` is epoch seconds, `ms` the time of its attempts together."""
+    """One operation. `argv` is without the name; `started` is epoch seconds, `ms` the time of its attempts together.
+
+    `asked` is what a question to a person holds beside the call; `said` is the word on it that lies in the inbox still
+    (approved, denied, answered, settled). `stale`: a person said that its result holds no more.
+    """
 
     op: int
     verb: str  # read, run, ask, finish, stage, verify
@@ -37,6 +41,9 @@ class Row:
     end_seq: int = 0
     question: Any = None
     needs: tuple[str, ...] = ()
+    asked: dict[str, Any] = field(default_factory=dict)
+    said: str = ""
+    stale: bool = False
 
     @property
     def closed(self) -> bool:

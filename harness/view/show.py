@@ -96,7 +96,7 @@ def _verdict(run: Run, look: Look, colour: bool) -> list[str]:
         lines.append(_mark(look, "failed", f"missing {item.get('name')}: {item.get('why')}"))
     question = fetch(verdict.get("question"), run.name, look.read)
     if question:
-        lines.append(_mark(look, "waiting", f"asks: {question}"))
+        lines.append(_mark(look, "waiting", f"asks: {' '.join(question.split())}"))
     return [ansi(line, colour) for line in lines]
 
 

@@ -19,7 +19,10 @@ MOST_DETAIL = 40
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How to lay rows out. `width` None: a pipe, where nothing is cut. `now`: epoch seconds; `frame` turns spinners."""
+    """How to lay rows out. `width` None: a pipe, where nothing is cut. `now`: epoch seconds; `frame` turns spinners.
+
+    `numbers`: with the number of each operation, which commands take.
+    """
 
     width: int | None
     glyphs: Glyphs
@@ -27,6 +30,7 @@ class Look:
     now: float = 0.0
     frame: int = 0
     stages: Stages | None = None
+    numbers: bool = False
 
 
 def turns(run: Run) -> list[int]:
@@ -112,18 +116,22 @@ def row_line(run: Run, row: Row, look: Look, indent: int = 0, label: str = "", p
 
 def _head(row: Row, look: Look, indent: int, label: str, narrow: bool) -> Line:
     name = one_line(row.name)
-    mark = (look.glyphs.mark(row.state), STATE_STYLE[row.state])
+    state = "new" if row.stale else row.state  # what is said to be stale is to be done again
+    mark = (look.glyphs.mark(state), STATE_STYLE[state])
     spin = look.glyphs.spinner[look.frame % len(look.glyphs.spinner)] if row.state == "running" else ""
     start: Line = ((" " * indent, ""), mark, (f" {label}", ""))
-    room = left_column(look.width) - indent - len(label) - 2 - (2 if spin else 0)
+    number = f" #{row.op}" if look.numbers and row.op else ""
+    room = left_column(look.width) - indent - len(label) - 2 - (2 if spin else 0) - len(number)
     if look.width is not None:
         name = cut(name, max(4, room), look.glyphs.cut)
         left = room - width(name) - 1
         words = cut(title(row, left if narrow else None), left, look.glyphs.cut) if left > 3 else ""
     else:
         words = title(row)
-    shown: list[Span] = [(name, "bold"), (f" {words}" if words else "", ""), (f" {spin}" if spin else "", "cyan")]
-    blanks = room + (2 if spin else 0) - sum(width(text) for text, _ in shown)
+    shown: list[Span] = [
+        (name, "bold"), (number, "dim"), (f" {words}" if words else "", ""), (f" {spin}" if spin else "", "cyan"),
+    ]  # fmt: skip
+    blanks = room + len(number) + (2 if spin else 0) - sum(width(text) for text, _ in shown)
     return (*start, *shown, (" " * max(0, blanks), ""))
 
 
