@@ -57,6 +57,12 @@ def test_a_table_that_was_not_described_is_not_queried(project: Project) -> None
     assert ran.stop.name == "passed"
 
 
+def test_a_table_that_was_described_in_another_source_is_not_queried(project: Project) -> None:
+    elsewhere = call("describe-table", "--source", "sample/fleet.sqlite", "--table", "drivers")
+    ran = fleet(project, reply(LOOKS[0], elsewhere), reply(QUERY), reply(LOOKS[1]), reply(QUERY), finish(ANSWER))
+    assert ran.codes() == ["allow", "allow", "NOT_RELEASED", *["allow"] * 3] and ran.stop.name == "passed"
+
+
 @pytest.mark.parametrize(("old", "new", "said"), [
     ("Rows: 9", "Rows: 90", "Rows must be 9"),
     ("Data: 2026-01-02", "Data: 2026-05-02", "Data must be 2026-01-02"),

@@ -24,8 +24,8 @@ description: {description}
 allowed-tools: find-tables describe-table sample-rows explain-sql query-sql
 metadata:
   tool-dependencies: |
-    explain-sql: describe-table(--table)
-    query-sql: describe-table(--table)
+    explain-sql: describe-table(--source,--table)
+    query-sql: describe-table(--source,--table)
   requires: query-sql
   verify: check-table-answer
   budget: turns=20 calls=40 usd=0.50 seconds=900
