@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.command import harness
+
 ROOT = Path(__file__).resolve().parents[1]
 BIN = ROOT / "bin"
 SKILL = ROOT / "skills" / "oncall-triage"
@@ -169,3 +171,9 @@ def test_a_replay_happens_once_for_each_operation(tmp_path: Path) -> None:
 def test_every_tool_explains_itself(name: str, tmp_path: Path) -> None:
     done = tool(name, "--help", cwd=tmp_path)
     assert done.returncode == 0 and "example" in done.stdout and os.access(BIN / name, os.X_OK)
+
+
+def test_a_triage_that_looked_at_nothing_does_not_pass(tmp_path: Path) -> None:
+    done = harness("run", "oncall-triage", "why late", "-m", "none", cwd=tmp_path)
+    assert done.returncode == 1 and not done.stdout
+    assert "nothing was looked at: give -i logs=PATH or -i source=DIR" in done.stderr

@@ -27,8 +27,14 @@ def reasons(text: str, run: str) -> list[str]:
     if not numbers and not places and not _is_clear(lines[0]):
         found.append("no evidence is cited: name what the tools gave, like [search-logs.E1] or app.log#L12")
     if run and os.path.exists(os.path.join(run, "events.jsonl")):
+        found += [] if _has_looked(run) else ["nothing was looked at: give -i logs=PATH or -i source=DIR"]
         found += _missing(run, numbers, places)
     return found
+
+
+def _has_looked(run: str) -> bool:
+    """Whether some tool of the run had anything to look at: an answer about nothing is no answer."""
+    return any(result.data.get("looked") is not False for result in evidence.of_run(run))
 
 
 def _form(lines: list[str]) -> list[str]:
