@@ -31,7 +31,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     made.facts["here"] = made.path
     for name in ("bin", "skills"):
         shutil.copytree(ROOT / name, made.path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    make = ROOT / "skills/ask-tables/scripts/make-sample"
+    make = ROOT / "bin/make-sample"
     subprocess.run([sys.executable, make, "--out", made.path / "sample"], check=True, capture_output=True)
     return made
 
@@ -47,8 +47,8 @@ def test_a_question_goes_to_the_domain_that_fits_and_comes_back_with_what_it_sta
                       goal="which driver drove the furthest", given={"source": "sample"})
     assert ran.stop.name == "passed" and ran.answer.strip() == ANSWER.strip()
     worker = Ran(ran.stop, ran.child(), [])
-    assert worker.ends() == [("describe-table", "OK"), ("describe-table", "OK"), ("query-sql", "INVALID_INPUT"),
-                             ("query-sql", "OK"), ("check-table-answer", "OK")]
+    assert worker.ends() == [("describe-table", "OK"), ("describe-table", "OK"), ("query-sql", "OK"),
+                             ("check-table-answer", "OK")]
 
 
 def test_a_table_that_was_not_described_is_not_queried(project: Project) -> None:
@@ -70,7 +70,7 @@ def test_a_table_that_was_described_in_another_source_is_not_queried(project: Pr
     ("GROUP BY d.driver_id", "GROUP BY d.name", "no query of this run was"),
     ("fleet.drivers", "fleet.vans", "Tables must name"),
     ("CSV: ", "File: ", "lacks csv"),
-    ("Carla Huber drove the furthest: 5,439.2 km.", "", "says nothing in words"),
+    ("Carla Huber drove the furthest: 5439.2 km.", "", "says nothing in words"),
 ])
 def test_an_answer_that_no_query_gave_is_refused_with_what_is_right(
         project: Project, old: str, new: str, said: str) -> None:

@@ -16,7 +16,7 @@ import pytest
 from tests.command import ROOT, clean_env
 
 BIN = ROOT / "bin"
-MAKE = ROOT / "skills" / "ask-tables" / "scripts" / "make-sample"
+MAKE = BIN / "make-sample"
 TOOLS = ("find-domain", "find-tables", "describe-table", "sample-rows", "explain-sql", "query-sql")
 
 

@@ -10,7 +10,7 @@ import argparse
 WAREHOUSE = "$WAREHOUSE_URL"
 """The source of the tools in `warehouse/`, which have no `--source`."""
 _SERVED = "; 69 no answer from the server; 77 no or bad WAREHOUSE_URL"
-_CODES = "exit codes: 0 ok{more}; 2 usage; 65 {refused}; 66 no such {thing}; 78 a library is missing"
+_CODES = "exit codes: 0 ok; 2 usage; 65 {refused}; 66 no such {thing}; 78 a library is missing"
 
 
 class Command:
@@ -44,14 +44,14 @@ class Command:
         return options
 
 
-def _codes(refused: str, thing: str, more: str = "") -> str:
-    return _CODES.format(refused=refused, thing=thing, more=more)
+def _codes(refused: str, thing: str) -> str:
+    return _CODES.format(refused=refused, thing=thing)
 
 
 def find_domain(served: bool = False) -> None:
     command = Command("find-domain", "The domains a question is about, best first, as one JSON object.", served, [
         "'Which customers have not paid?'", "--limit 5 'How many singers are from France?'",
-    ], _codes("not a database", "file", ", also when nothing fits"))
+    ], _codes("not a database", "file"))
     command.parser.add_argument("question", metavar="QUESTION", help="the question, in people's words")
     command.wiki()
     command.limit(3, "domains to print", 20)
@@ -64,7 +64,7 @@ def find_domain(served: bool = False) -> None:
 def find_tables(served: bool = False) -> None:
     command = Command("find-tables", "The tables a question is about, best first, as one JSON object.", served, [
         "'Which customers have not paid?'", "--domain shop 'How many customers are from France?'",
-    ], _codes("not a database", "file or domain", ", also when nothing fits"))
+    ], _codes("not a database", "file or domain"))
     command.parser.add_argument("question", metavar="QUESTION", help="the question, in people's words")
     command.parser.add_argument("--domain", metavar="NAME", help="only tables of this domain")
     command.wiki()
