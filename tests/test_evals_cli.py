@@ -33,7 +33,7 @@ def test_a_trial_is_an_ordinary_run_in_a_workspace_of_its_own(project: Path) -> 
     assert len(runs) == 2 and not list((project / ".harness" / "runs").glob("*"))  # production runs stay apart
     folder = folder_of(project, said)
     shown = harness("show", str(folder / "runs" / min(runs)), cwd=project)
-    assert shown.returncode == 0 and "look --x a.log" in shown.stdout + shown.stderr
+    assert shown.returncode == 0 and "look #1 --x a.log" in shown.stdout + shown.stderr
     assert (folder / "work" / "disk-skill-1" / "made.txt").read_text() == "acted\n"
     assert not (project / "made.txt").exists() and (evals(project) / "fixtures" / "batch" / "a.log").exists()
     assert (project / ".harness" / "evals" / ".gitignore").read_text() == "*\n"
@@ -164,6 +164,9 @@ def test_a_frozen_suite_may_not_change(project: Path) -> None:
     add_case(project, "disk", **{**DISK, "goal": "another"})
     done = evaluated(project, "--trials", "1")
     assert done.returncode == 2 and "the suite is frozen at" in done.stderr and not done.stdout
+    assert "freeze it as it is: harness eval sound --freeze" in done.stderr
+    assert harness("eval", "sound", "--freeze", cwd=project).returncode == 0  # the way out that it names
+    assert evaluated(project, "--trials", "1").returncode == 0
 
 
 class Page(HTMLParser):

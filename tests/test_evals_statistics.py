@@ -52,8 +52,9 @@ def test_the_bootstrap_holds_the_interval_of_scipy() -> None:
     assert found == pytest.approx(ends, abs=0.02) and found == bootstrap(differences)
 
 
-def test_one_pair_tells_nothing_of_noise() -> None:
-    assert bootstrap([3.0]) is None and wilson(0, 0) is None and middle_and_tail([]) is None
+def test_a_few_pairs_tell_nothing_of_noise() -> None:
+    assert bootstrap([3.0] * 5) is None and bootstrap([3.0] * 6) == (3.0, 3.0)
+    assert wilson(0, 0) is None and middle_and_tail([]) is None
 
 
 @given(LABELS)

@@ -83,7 +83,8 @@ def test_nothing_given_and_no_pipeline_lists_the_ways() -> None:
         automatic(skill(), {"HOME": "/nowhere"})
     assert caught.value.exit_code == 4
     assert "-m scripted:FILE" in caught.value.fix
-    assert "-m none" in caught.value.fix and "export ANTHROPIC_API_KEY=" in caught.value.fix
+    assert "export ANTHROPIC_API_KEY=" in caught.value.fix
+    assert "-m none" not in caught.value.fix  # for a skill with a pipeline it would have been taken
 
 
 def test_opening(tmp_path: Path) -> None:

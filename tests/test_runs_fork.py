@@ -252,7 +252,7 @@ def test_the_command_forks_and_show_tells(site: Path) -> None:
     body = json.loads(harness("show", made.name, "--json", cwd=site).stdout)
     assert (body["stop"], body["spent"]["turns"]) == ("passed", 1)
     bare = harness("fork", run.name, cwd=site)
-    assert re.search(r"at event (\d+); go on", bare.stderr), "its last event, so there is nothing to explain"
+    assert re.search(r"at event \d+; it has passed; go on: harness resume", bare.stderr)
     for word, said in {f"{run.name}@x": "no event number", f"{run.name}@": "no event number",
                        f"{run.name}@9999": "no good event", "nosuch": "no run"}.items():  # fmt: skip
         wrong = harness("fork", word, cwd=site)

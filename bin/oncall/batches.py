@@ -1,7 +1,8 @@
 """Batches in logs: which lines belong to one, which other ones there are, and which of these went well.
 
 A batch is whatever an id names: a job, a task, a block, a request. Ids of the same shape (letters and separators equal,
-numbers any) are batches of the same kind.
+numbers any) are batches of the same kind. A line of a part is a line of the whole: what names `attempt_1445_0020_m_1_0`
+speaks of the task `task_1445_0020_m_1` and of the job `job_1445_0020`, too.
 """
 
 from __future__ import annotations
@@ -28,6 +29,11 @@ KINDS = {
 """Kinds of failures and the words that tell them, the more telling kind first."""
 _KINDS = {name: re.compile(words, re.I) for name, words in KINDS.items()}
 _ID = re.compile(r"[A-Za-z0-9][\w.-]*\d[\w.-]*|\d[\w-]*")
+_NUMBERS = re.compile(r"(?<![A-Za-z0-9])\d.*")
+_DONE = re.compile(r"succe(?:eded|ss)|\b(?:completed?|finished|done|committed|closed)\b", re.I)
+MANY = 200
+LONG = 8
+"""Digits of an id that is no other's by chance."""
 SHORTEST = 3
 ALL, LAST = "all", "last"
 MOST = 12
@@ -82,18 +88,28 @@ class Logs:
                     found.setdefault(word, []).append(record)
         return found
 
+    def _others(self, name: str) -> dict[str, list[Record]]:
+        """The batches of the same kind, with the lines of their parts where there are not too many of them."""
+        found = self.ids(shape(name))
+        if _core(name) == name or len(found) > MANY:
+            return found
+        return {other: [record for record in self.found if _names(record, other)] for other in found}
+
     def last_good(self, name: str) -> str:
-        """The batch of the same kind without a failing line that ended last before this one did; empty for none."""
+        """The batch of the same kind without a failing line that ended last before this one did; empty for none.
+
+        One that says it succeeded goes before one that says nothing of its end, which may hang.
+        """
         own = self.batch(name)
         _, end = _span(own)
         good = []
-        for other, lines in self.ids(shape(name)).items():
+        for other, lines in self._others(name).items():
             closed = _span(lines)[1]
             is_whole = 2 * len(lines) >= sum(_names(record, name) for record in own)
             if other != name and is_whole and not any(map(_is_bad, lines)):
                 before = closed is not None and end is not None and closed <= end
-                good.append((before, closed or 0.0, other))
-        return max(good)[2] if good else ""
+                good.append((any(map(_is_done, lines)), before, closed or 0.0, other))
+        return max(good)[3] if good else ""
 
 
 def shape(name: str) -> str:
@@ -111,7 +127,25 @@ def _texts(record: Record) -> tuple[str, ...]:
 
 
 def _names(record: Record, name: str) -> bool:
-    return any(name in text and name in _ID.findall(text) for text in _texts(record))
+    core = _core(name)
+    return any(core in text and any(_is_of(word, name, core) for word in _ID.findall(text)) for text in _texts(record))
+
+
+def _core(name: str) -> str:
+    """What a part's id holds of it: its numbers, where these are long enough to be no other's."""
+    found = _NUMBERS.search(name)
+    return found[0] if found is not None and sum(map(str.isdigit, found[0])) >= LONG else name
+
+
+def _is_of(word: str, name: str, core: str) -> bool:
+    """Whether an id is this one, or that of a part of it."""
+    before, found, after = word.partition(core)
+    whole = bool(found) and after[:1] in ("", "_", "-", ".") and before[-1:] in ("", "_", "-", ".")
+    return word == name or (core != name and whole)
+
+
+def _is_done(record: Record) -> bool:
+    return bool(_DONE.search(groups.said(record)))
 
 
 def _is_bad(record: Record) -> bool:

@@ -48,7 +48,7 @@ def evaluate(
     check_out(html, "--html")
     at = place(said, asks=True)
     if freeze:
-        return freeze_suite(said, meant(catalog(at), skill))
+        return freeze_suite(said, meant(catalog(at), skill, anew=True))
     asked = asked_for(
         said, at, skill, trials=trials, case=case, suites=suites, split=split, arms=arms, model=model, jobs=jobs,
         bar=bar, against=against, budget=budget, allow=allow, deny=deny, html=html,

@@ -110,13 +110,16 @@ def asked_for(
     return Asked(at, what, plan, options, least, against, html)
 
 
-def meant(found: Catalog, word: str) -> Meant:
-    """What a person names: a skill, whose cases are in its `evals/`, or a folder with `cases/`. Raises HarnessError."""
+def meant(found: Catalog, word: str, anew: bool = False) -> Meant:
+    """What a person names: a skill, whose cases are in its `evals/`, or a folder with `cases/`. Raises HarnessError.
+
+    `anew`: the suite is to be frozen as it is.
+    """
     folder = Path(word)
     if (folder / CASES).is_dir():
-        return Meant(folder.resolve().name, read_suite(folder.resolve()), None, found)
+        return Meant(folder.resolve().name, read_suite(folder.resolve(), anew), None, found)
     skill = find(found, word)
-    return Meant(skill.name, read_suite(skill.folder / "evals"), skill, found)
+    return Meant(skill.name, read_suite(skill.folder / "evals", anew), skill, found)
 
 
 def new_folder(at: Place, name: str) -> Path:

@@ -15,7 +15,7 @@ from harness.errors import Finding, HarnessError
 from harness.skills import Resolved, Skill
 from harness.skills.body import tokens
 from harness.skills.check import check_skill, resolve
-from harness.skills.describe import describe
+from harness.skills.describe import describe, inputs
 from harness.skills.discovery import Catalog
 from harness.skills.export import export_skill
 from harness.skills.names import find
@@ -100,7 +100,8 @@ def show(
         print(escape(drawn(skill.graph, skill.allowed).rstrip("\n")))
     elif said.json:
         findings = [asdict(one) for one in check_skill(found, skill)]
-        said_of = {"tools": list(resolved.skill.allowed), "order": describe(resolved), "findings": findings}
+        said_of: dict[str, object] = {"tools": list(resolved.skill.allowed), "order": describe(resolved)}
+        said_of |= {"inputs": [asdict(one) for one in skill.inputs], "findings": findings}
         print_json({**summary(at, resolved), **said_of})
     else:
         print_card(at, found, resolved)
@@ -111,6 +112,7 @@ def print_card(at: Place, found: Catalog, resolved: Resolved) -> None:
     skill, said = resolved.skill, summary(at, resolved)
     sizes = f"line ~{said['line']} tokens, body ~{said['body']} tokens"
     lines = [f"{skill.name}  {skill.shown}", skill.description, "", *describe(resolved)]
+    lines += ["", *inputs(skill)] if skill.inputs else []
     lines += ["", *(one.text() for one in check_skill(found, skill))]
     lines += [f"{sizes}, {said['available']} of {said['named']} tools available"]
     print("\n".join(escape(line) for line in lines))

@@ -10,6 +10,8 @@ from statistics import NormalDist, correlation, fmean, median, quantiles
 
 CONFIDENCE = 0.95
 RESAMPLES = 10_000
+FEWEST = 6
+"""Pairs: drawn from fewer the interval is far too narrow, and the exact test of rates can tell nothing either."""
 SEED = 20_261_201
 """Of the bootstrap: the same trials give the same interval."""
 
@@ -46,8 +48,8 @@ def mcnemar(only_first: int, only_second: int) -> float:
 
 
 def bootstrap(differences: Sequence[float]) -> tuple[float, float] | None:
-    """The 95 % percentile interval of the mean of paired differences; None for fewer than two pairs."""
-    if len(differences) < 2:
+    """The 95 % percentile interval of the mean of paired differences; None for too few pairs to tell noise by."""
+    if len(differences) < FEWEST:
         return None
     draw = random.Random(SEED)
     means = sorted(fmean(draw.choices(differences, k=len(differences))) for _ in range(RESAMPLES))

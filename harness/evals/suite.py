@@ -39,13 +39,16 @@ class Suite:
         return [path for path in (self.fixture(case), self.script(case), self.rubric(case)) if path is not None]
 
 
-def read_suite(folder: Path) -> Suite:
-    """All cases of a suite's folder. Raises HarnessError (exit 2) for none, a bad one, or a frozen one that changed."""
+def read_suite(folder: Path, anew: bool = False) -> Suite:
+    """All cases of a suite's folder. Raises HarnessError (exit 2) for none, a bad one, or a frozen one that changed.
+
+    `anew`: it is to be frozen as it is, whatever it was.
+    """
     paths = sorted((folder / CASES).glob("*.yaml")) if (folder / CASES).is_dir() else []
     if not paths:
         fix = "write one: goal:, inputs: and what is expected:"
         raise HarnessError("there are no cases", fix, str(folder / CASES))
-    suite = Suite(folder, tuple(map(read_case, paths)), _frozen(folder))
+    suite = Suite(folder, tuple(map(read_case, paths)), "" if anew else _frozen(folder))
     for case in suite.cases:
         for path in suite.parts(case):
             if not path.exists():
@@ -59,7 +62,7 @@ def _frozen(folder: Path) -> str:
         return ""
     said, now = path.read_text(encoding="utf-8").strip(), digest_of(folder)
     if said != now:
-        fix = "put it back, or freeze it as it is: --freeze"
+        fix = f"put it back, or freeze it as it is: harness eval {folder.parent.name} --freeze"
         raise HarnessError(f"the suite is frozen at {said[:12]} and is {now[:12]} now", fix, str(path))
     return said
 

@@ -74,7 +74,10 @@ def _given(run: Run, path: str) -> Target | None:
     guard = run.world.guard
     if guard is None or _relative(run.project, str(spelled)) is not None:
         return None
-    real = Path(os.path.realpath(spelled))
+    try:
+        real = Path(os.path.realpath(spelled))
+    except OSError:
+        return None  # a link that may not be followed leads to nothing that was given
     for root in guard.readable:
         if real == root:
             return Target(root.parent, root.name, given=True)

@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from harness.graph.draw import sentences
-from harness.skills import Resolved
+from harness.skills import Resolved, Skill
+from harness.tools import Parameter
+
+
+def inputs(skill: Skill) -> list[str]:
+    """What `-i` takes, a line an input: its form, whether it must be given or what it is otherwise, and its words."""
+    return [f"-i {one.name}={one.notation or 'TEXT'}{_given(one)}  {one.text}".rstrip() for one in skill.inputs]
+
+
+def _given(one: Parameter) -> str:
+    if one.required:
+        return " (must be given)"
+    return f" (else {one.default})" if one.default is not None else ""
 
 
 def describe(resolved: Resolved) -> list[str]:

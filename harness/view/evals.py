@@ -122,7 +122,7 @@ def comparison_lines(found: Mapping[str, Any], before: str) -> list[str]:
 
 def _difference(cost: Mapping[str, Any]) -> str:
     if cost["interval"] is None:
-        return f"{cost['mean']:+.4g} a case; one case tells nothing of noise"
+        return f"{cost['mean']:+.4g} a case; too few cases to tell noise by"
     low, high = cost["interval"]
     verdict = "more than noise" if cost["is_real"] else "within noise"
     return f"{cost['mean']:+.4g} a case ({low:+.4g} to {high:+.4g}): {verdict}"

@@ -12,6 +12,7 @@ from harness.evals.trial import Trial
 from harness.view.evals import comparison_lines, measures, verdict
 from harness.view.text import duration, one_line, plural
 
+WHY = "checks that failed"
 STYLE = """
 :root{color-scheme:light dark;--line:#8884;--dim:#777;--good:#1a7f37;--bad:#cf222e;--wait:#9a6700}
 @media(prefers-color-scheme:dark){:root{--dim:#999;--good:#4ac26b;--bad:#ff7b72;--wait:#d4a72c}}
@@ -19,7 +20,7 @@ body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding
 h1{font-size:1.4rem;margin:0}h2{font-size:1.05rem;margin:2rem 0 .5rem}.dim{color:var(--dim)}
 table{border-collapse:collapse;display:block;overflow-x:auto}
 th,td{text-align:left;padding:.25rem .8rem .25rem 0;border-bottom:1px solid var(--line);vertical-align:top}
-td{font-variant-numeric:tabular-nums}code{font:13px ui-monospace,monospace;overflow-wrap:anywhere}
+td{font-variant-numeric:tabular-nums}code{font:13px ui-monospace,monospace;white-space:nowrap}td.why{min-width:16rem}
 .passed{color:var(--good)}.failed{color:var(--bad)}.void{color:var(--wait)}
 """
 
@@ -37,7 +38,7 @@ def page(found: Mapping[str, Any], trials: Sequence[Trial]) -> str:
         f"<h1>{_text(found['skill'])}</h1><p>{_text(verdict(found))}</p>", f'<p class="dim">{_text(_about(found))}</p>',
         "<h2>Figures</h2>", _table(("", *found["tables"]), map(_cells, measures(found["tables"]))),
         *_compared(found), "<h2>Trials</h2>",
-        _table(("state", "arm", "case", "time", "calls", "checks that failed", "run"), map(_trial, trials)),
+        _table(("state", "arm", "case", "time", "calls", WHY, "run"), map(_trial, trials)),
         "</body></html>", "",
     ])  # fmt: skip
 
@@ -68,7 +69,10 @@ def _cells(row: Sequence[str]) -> list[str]:
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table; the cells of `rows` are HTML already."""
     head = "".join(f"<th>{_text(word)}</th>" for word in header)
-    body = "\n".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+    wide = header.index(WHY) if WHY in header else None
+    kinds = [' class="why"' if n == wide else "" for n in range(len(header))]
+    lines = ("".join(f"<td{kind}>{cell}</td>" for kind, cell in zip(kinds, row, strict=False)) for row in rows)
+    body = "\n".join(f"<tr>{line}</tr>" for line in lines)
     return f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>"
 
 
