@@ -434,3 +434,16 @@ def test_a_word_on_an_agents_run_names_the_agents_command(project: Path) -> None
     run = opened(project)
     assert said("step", run, "act", cwd=project)[0] == 5
     assert f"denied #1; go on: harness step {run}\n" in harness("deny", run, cwd=project).stderr
+
+
+def test_who_drives_a_run_supplies_no_result_of_it_as_a_person(project: Path) -> None:
+    """It has a shell of its own: what it says there is no person's word, about a result no more than about a call."""
+    run = opened(project)
+    said("step", run, "look", cwd=project)
+    (project / "made.txt").write_text("looked at 9\n")
+    for words in (["--receipt", "1=made.txt"], ["--stale", "look"]):
+        done = harness("amend", run, *words, "--why", "so it is", cwd=project)
+        assert done.returncode == 5 and "counts at a terminal only" in done.stderr
+    assert not list((newest(project) / "inbox").glob("*")) and not events(newest(project), "amend")
+    words = [sys.executable, "-m", "harness", "amend", run, "--stale", "look", "--why", "it is old"]
+    assert AtTerminal(*words, cwd=project).end()[0] == 0

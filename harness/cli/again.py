@@ -10,9 +10,9 @@ import typer
 
 from harness.cli.masking import hide_of
 from harness.cli.options import Globals, globals_of, manual
-from harness.cli.output import print_json
+from harness.cli.output import flags, print_json
 from harness.cli.place import Place, catalog, logs, place, runs_dir
-from harness.cli.word import RunName
+from harness.cli.word import RunName, refuse_for_agent
 from harness.errors import HarnessError
 from harness.events.clock import Clock
 from harness.events.io import IO
@@ -27,6 +27,7 @@ from harness.runs.kit import load_pipeline
 from harness.runs.peek import peek
 from harness.runs.session import current_state
 from harness.skills.reading import is_skill_file
+from harness.view.mode import current
 from harness.view.text import escape
 
 
@@ -97,6 +98,8 @@ def amend(
     if not (why or "").strip():
         raise HarnessError("an amendment needs a reason", "give --why TEXT")
     folder = find_run(runs_dir(at), name, allow_last=False)
+    if not current(flags(said)).can_ask:
+        refuse_for_agent(folder)
     message, told = _stale(folder, stale) if stale is not None else _receipt(at, folder, receipt or "")
     _refuse_closed_child(folder)
     send(folder, IO(), {"kind": "amend", "why": why, **message}, hide_of(at), logs())
