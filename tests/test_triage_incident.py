@@ -177,3 +177,32 @@ def test_a_triage_that_looked_at_nothing_does_not_pass(tmp_path: Path) -> None:
     done = harness("run", "oncall-triage", "why late", "-m", "none", cwd=tmp_path)
     assert done.returncode == 1 and not done.stdout
     assert "nothing was looked at: give -i logs=PATH or -i source=DIR" in done.stderr
+
+
+SEARCHER = """---
+name: searcher
+description: Searches logs. Use for tests.
+allowed-tools: search-logs
+metadata:
+  verify: check-report
+---
+Search.
+"""
+
+
+@pytest.mark.parametrize(("cited", "code"), [("search-logs.E1", 1), ("1.E1", 0), ("2.E1", 0), ("3.E1", 1)])
+def test_evidence_that_two_calls_gave_is_cited_by_the_call(tmp_path: Path, cited: str, code: int) -> None:
+    lines = ("10:00:00 ERROR disk full", "10:00:01 ERROR no route to host db-1:5432")
+    (tmp_path / "app.log").write_text("".join(f"2026-12-01 {line}\n" for line in lines))
+    (tmp_path / "skills" / "searcher").mkdir(parents=True)
+    (tmp_path / "skills" / "searcher" / "SKILL.md").write_text(SEARCHER)
+    (tmp_path / "bin").mkdir()
+    for name in ("search-logs", "check-report", "oncall"):
+        (tmp_path / "bin" / name).symlink_to(BIN / name)
+    search = [{"run": ["search-logs", "--logs", "app.log", "--match", word]} for word in ("disk", "route")]
+    finish = {"finish": f"Cause: the disk is full [{cited}]\nNext: df -h /\n"}
+    replies = [{"calls": search}, {"calls": [finish]}]
+    (tmp_path / "s.yaml").write_text(json.dumps({"harness-script": 1, "replies": replies}))
+    done = harness("run", "searcher", "why", "-m", "scripted:s.yaml", cwd=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert ("search-logs.E1 may be of 2 calls" in done.stderr) == (cited == "search-logs.E1")

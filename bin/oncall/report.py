@@ -209,7 +209,9 @@ def _looked(facts: Facts) -> list[str]:
     for log in facts.logs:
         period = f", {log['from']} to {log['to']}" if log.get("from") else ""
         files = plural(len(log.get("files", ())), "file")
-        items.append(f"{plural(log.get('lines', 0), 'log line')} in {files}{period}: "
+        lines, matching = log.get("lines", 0), log.get("matching")
+        some = f"{matching:,} of " if isinstance(matching, int) and matching != lines else ""
+        items.append(f"{some}{plural(lines, 'log line')} in {files}{period}: "
                      f"{log.get('failures', 0):,} failing, {log.get('warnings', 0):,} warning")
         items += [str(note) for note in log.get("notes", ())[:5]]
     others = sorted(set(facts.looked) - {"search-logs"})

@@ -72,10 +72,27 @@ def _missing(run: str, numbers: set[tuple[str, str]], places: set[tuple[str, str
     given, spots = _given(run)
     found = [f"no such evidence in this run: {tool}.{own}" for tool, own in sorted(numbers)
              if (tool, own) not in given and not _is_file(tool, own)]
+    found += [f"{tool}.{own} may be of {len(ops)} calls: cite one, as {ops[-1]}.{own}, or as write-report numbers it"
+              for (tool, own), ops in sorted(_several(run).items()) if (tool, own) in numbers]
     for path, first, last in sorted(places):
         if not any(_covers(spot, path, int(first), int(last or first)) for spot in spots):
             found.append(f"no tool of this run gave {path}#L{first}")
     return found
+
+
+def _several(run: str) -> dict[tuple[str, str], list[int]]:
+    """The numbers that several calls of one tool gave, and which; a report tells them apart by numbers of its own."""
+    calls: dict[tuple[str, str], list[int]] = {}
+    reported: set[tuple[str, str]] = set()
+    for op, tool, _, out in evidence.outputs(run):
+        data = evidence.parsed(out) or {}
+        items = data.get("evidence")
+        for n, item in enumerate(items if isinstance(items, list) else (), 1):
+            if isinstance(item, dict):
+                calls.setdefault((tool, str(item.get("id", f"E{n}"))), []).append(op)
+        if tool == "write-report":
+            reported |= set(_NUMBER.findall(out))
+    return {key: ops for key, ops in calls.items() if len(ops) > 1 and key not in reported}
 
 
 def _given(run: str) -> tuple[set[tuple[str, str]], list[tuple[str, int, int]]]:

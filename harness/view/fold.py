@@ -11,6 +11,7 @@ from typing import Any
 
 from harness.view import Event
 from harness.view.rows import ASKS, Row, Run, Spent, Tree, account_of, failing, moment
+from harness.view.text import run_on
 
 
 def replay(events: Iterable[Event], run: str) -> Tree:
@@ -113,8 +114,13 @@ def _called(run: Run, event: Event, call: dict[str, Any]) -> Row:
     elif verb == "ask":
         row.question, row.state = arguments.get("question"), "waiting"
     if call.get("error"):
-        row.state, row.code, row.reasons = "refused", "INVALID_INPUT", (str(call["error"]),)
+        row.state, row.code, row.reasons = "refused", "INVALID_INPUT", _told(str(call["error"]))
     return row
+
+
+def _told(*reasons: str) -> tuple[str, ...]:
+    """Reasons as a row tells them: their lines one after another."""
+    return tuple(map(run_on, reasons))
 
 
 def _words(value: Any) -> tuple[str, ...]:
@@ -144,7 +150,7 @@ def _decide(run: Run, event: Event, data: dict[str, Any]) -> None:
     row = run.rows.get(event["op"]) or _unasked(run, event, data)
     for name in ("code", "effect", "repeat", "digest", "level"):
         setattr(row, name, data.get(name) or "")
-    row.reasons = _words(data.get("reasons"))
+    row.reasons = _told(*_words(data.get("reasons")))
     row.asked = {key: data[key] for key in ("sources", "secrets") if key in data}
     if isinstance(data.get("argv"), list) and not row.argv:
         row.argv = _words(data["argv"])

@@ -16,7 +16,7 @@ from harness.view.fold import apply
 from harness.view.frame import stopping
 from harness.view.results import detail, fetch, seconds, tail
 from harness.view.rows import Row, Run, Tree, failing, moment, short
-from harness.view.text import STATE_STYLE, Glyphs, duration, money, one_line, painter, plural
+from harness.view.text import STATE_STYLE, Glyphs, duration, money, one_line, painter, plural, run_on
 
 EVERY = 30.0
 """Seconds between two `running` lines of one thing."""
@@ -234,7 +234,8 @@ def _verify(event: Event, run: Run, view: Plain) -> str:
 
 def _note(event: Event, run: Run, view: Plain) -> str:
     text = event["data"].get("text")
-    return _join("note", one_line(str(event["data"].get("why") or "")), one_line(text) if isinstance(text, str) else "")
+    said = one_line(run_on(text)) if isinstance(text, str) else ""
+    return _join("note", one_line(str(event["data"].get("why") or "")), said)
 
 
 def _amend(event: Event, run: Run, view: Plain) -> str:
