@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command import ROOT, clean_env
+from tests.command import ROOT, clean_env, owning
 
 SERVERS = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 pytestmark = pytest.mark.skipif(
@@ -169,3 +170,35 @@ def test_in_confinement_the_server_is_reached_once_its_secret_is_listed(tmp_path
     done = run()
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["rows"] == [[2]] and "p%3A" not in done.stdout + done.stderr
+
+
+def test_drafts_of_its_schemas_answer_a_question_once_adopted(tmp_path: Path, url: str) -> None:
+    home, project = tmp_path / "home", tmp_path / "project"
+    (project / ".harness").mkdir(parents=True)
+    said = answer(project, url, "plan-domains")
+    assert [one["domain"] for one in said["domains"]] == ["shop", "staff"] and said["plan"] is None
+    assert "p:w@d" not in json.dumps(said)
+    subprocess.run(shlex.split(said["adopt"].partition(": ")[2]), cwd=project, check=True)
+    policy = owning(home, project) / ".config" / "harness" / "policy.yaml"
+    policy.parent.mkdir(parents=True, exist_ok=True)
+    place, tools = url.rpartition("@")[2].partition("/")[0], ("warehouse/describe-table", "warehouse/query-sql")
+    hosts = ", ".join(f"{name}: ['{place}']" for name in tools)
+    policy.write_text(f"version: 1\nsecrets:\n  WAREHOUSE_URL: {{tools: [{', '.join(tools)}], from: env}}\n"
+                      f"network: {{hosts: {{{hosts}}}}}\n")
+
+    def run(*words: str, code: int = 0, said: str = "") -> str:
+        done = subprocess.run([sys.executable, "-m", "harness", *words], cwd=project, capture_output=True, text=True,
+                              env=clean_env(home, WAREHOUSE_URL=url), timeout=60, check=False, input=said)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout
+
+    run("skills", "check", "--strict", "--static")
+    run("run", "ask-shop", "how many towns are there", "--agent")
+    query = ("step", "last", "warehouse/query-sql", "--table", "towns", "SELECT count(*) AS n FROM towns")
+    assert "NOT_RELEASED" in run(*query, code=2)
+    run("step", "last", "warehouse/describe-table", "--table", "towns")
+    got = run(*query)
+    found = json.loads(got[got.index("{"):got.rindex("}") + 1])
+    text = (f"There are 2 towns.\n\nSQL: {found['sql']}\nTables: shop.towns\nRows: 1\nData: {found['data_time']}\n"
+            f"CSV: {found['csv']}\n")
+    assert run("finish", "last", "-f", "-", said=text).strip().startswith("There are 2 towns.")

@@ -34,7 +34,7 @@ def _queries(run: str) -> list[dict[str, Any]] | None:
     """What the queries of a run and of its workers gave; None where there is no run."""
     if not run or not os.path.exists(os.path.join(run, "events.jsonl")):
         return None
-    return [result.data for result in evidence.of_run(run) if result.tool == "query-sql"]
+    return [result.data for result in evidence.of_run(run) if result.tool.rpartition("/")[2] == "query-sql"]
 
 
 def _read(text: str) -> tuple[list[dict[str, str]], str]:
