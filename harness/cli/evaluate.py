@@ -42,7 +42,8 @@ def evaluate(
     freeze: Annotated[bool, typer.Option("--freeze", help="fix the suite: from then on it may not change")] = False,
 ) -> int:
     """Try a skill on its cases; each trial is an ordinary run, graded and kept."""
-    from harness.cli.evaluating import asked_for, freeze_suite, meant, tried
+    from harness.cli.evaluating import asked_for, freeze_suite, tried
+    from harness.cli.lab import meant
 
     said = globals_of(ctx)
     check_out(html, "--html")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, cast
 
 from harness import __version__
 from harness.cli.driving import Driver, Signals, model_line, options_of
+from harness.cli.lab import EVALS, Meant, lab_of, meant, new_folder
 from harness.cli.options import Globals
 from harness.cli.outcome import dumped, write_out
 from harness.cli.output import flags, print_json, say
@@ -20,57 +20,26 @@ from harness.cli.trusting import answered
 from harness.config.values import share
 from harness.errors import HarnessError, near_text
 from harness.evals import evaluation
-from harness.evals.case import Case
 from harness.evals.compare import Side, compare
 from harness.evals.evaluation import RESULT, VERSION, Plan, evaluate, kept, tables
-from harness.evals.judging import Bench
-from harness.evals.suite import CASES, FROZEN, Suite, case_digest, chosen, digest_of, read_suite
-from harness.evals.trial import ARMS, Arm, Lab, Trial, answer_of, driven
-from harness.events.clock import Clock
+from harness.evals.suite import FROZEN, case_digest, chosen, digest_of
+from harness.evals.trial import ARMS, Arm, Trial
 from harness.events.io import IO
 from harness.executor import Cancel
-from harness.loop.fence import Fence
-from harness.loop.question import Question
-from harness.loop.run import World
-from harness.models.choice import choose
 from harness.policy.budget import parse_budget
-from harness.runs.asking import askable, start_question
-from harness.runs.begin import letters
 from harness.runs.flags import Options
 from harness.runs.speaker import model_of
 from harness.runs.uses import skill_uses
-from harness.skills import Skill
-from harness.skills.discovery import Catalog
-from harness.skills.names import find
 from harness.view.evals import report, trial_line
 from harness.view.evals_page import page
 from harness.view.mode import current
 from harness.view.quiet import Quiet
 from harness.view.text import plural
 
-EVALS = Path(".harness") / "evals"
 SCRIPTED = "scripted"
 MOST = 1000
 EACH = "scripted:"
 """The script of each case."""
-
-
-@dataclass(frozen=True, slots=True)
-class Meant:
-    """What is to be evaluated: the suite, and the skill whose cases name no other."""
-
-    name: str
-    suite: Suite
-    skill: Skill | None
-    found: Catalog
-
-    def skill_of(self, case: Case) -> Skill:
-        """The skill that a case tries. Raises HarnessError where nobody names one."""
-        if case.skill:
-            return find(self.found, case.skill)
-        if self.skill is None:
-            raise HarnessError(f"case {case.name} names no skill", "add skill: NAME", str(case.file))
-        return self.skill
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,64 +77,6 @@ def asked_for(
     options = _scripted(options_of(said, model, words, allow or (), deny or (), at))
     plan = Plan(cases, _arms(arms or ("skill",)), number, jobs, usd)
     return Asked(at, what, plan, options, least, against, html)
-
-
-def meant(found: Catalog, word: str, anew: bool = False) -> Meant:
-    """What a person names: a skill, whose cases are in its `evals/`, or a folder with `cases/`. Raises HarnessError.
-
-    `anew`: the suite is to be frozen as it is.
-    """
-    folder = Path(word)
-    if (folder / CASES).is_dir():
-        return Meant(folder.resolve().name, read_suite(folder.resolve(), anew), None, found)
-    skill = find(found, word)
-    return Meant(skill.name, read_suite(skill.folder / "evals", anew), skill, found)
-
-
-def new_folder(at: Place, name: str) -> Path:
-    """A folder of its own for an evaluation. It is kept until somebody deletes it, and is no part of the repository."""
-    base = at.project / EVALS
-    folder = base / f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{name}-{letters(8)}"
-    folder.mkdir(parents=True, mode=0o700)
-    ignore = base / ".gitignore"
-    if not ignore.exists():
-        ignore.write_text("*\n")
-    return folder
-
-
-def lab_of(at: Place, driver: Driver, asked: Asked, folder: Path) -> Lab:
-    """Where the trials are made: confined, trusted and limited like any run here, but for what is remembered."""
-    base = driver.world()
-    roots = [folder.resolve() for root in at.roots for folder in (root.skills, root.bin) if folder is not None]
-
-    def world(workspace: Path, runs: Path) -> World:
-        fence = Fence(workspace.resolve(), roots)
-        guard = base.guard
-        if guard is not None:
-            fence.protect = guard.settings.protect
-            guard = replace(guard, fence=fence, hidden=(*guard.hidden, runs.resolve()))
-        return replace(
-            base, io=IO(), clock=Clock(), ask=None, sinks=[], guard=guard, ledger=None, runs_dir=runs, here=workspace,
-            delta=lambda text: None, history=lambda events, run, depth: None,
-        )  # fmt: skip
-
-    what = asked.what
-    lab = Lab(folder, what.suite, what.found, what.skill_of, asked.options, world)
-    return replace(lab, bench=_bench(lab, at, asked.plan.usd)) if any(case.rubric for case in asked.plan.cases) else lab
-
-
-def _bench(lab: Lab, at: Place, usd: str | None) -> Bench:
-    """The judges: the cheap model, which is asked in runs of its own. Raises NoModelError where there is none."""
-    ref = askable(choose(None, lab.options.wishes, None, "cheap"))
-    limit = f"usd={usd}" if usd is not None else ""
-
-    def asked(question: Question) -> tuple[str, int]:
-        options = Options(model=(ref.text, ref.source), budget=limit, wishes=lab.options.wishes)
-        session = start_question(lab.world(lab.folder, lab.runs), question, lab.folder, options)
-        stop = driven(session)
-        return (answer_of(session.run.folder) if stop.name == "passed" else ""), session.run.state.spent.nanos
-
-    return Bench(asked, ref.text, at.project / EVALS)
 
 
 def result(what: Meant, folder: Path, plan: Plan, trials: Sequence[Trial], model: str) -> dict[str, Any]:
@@ -246,7 +157,8 @@ def tried(said: Globals, asked: Asked) -> tuple[dict[str, Any], int]:
     driver = Driver(said, at, current(flags(said)), Cancel(), Quiet())
     model = _model(said, asked)
     folder = new_folder(at, asked.what.name)
-    lab = lab_of(at, driver, asked, folder)
+    judged = any(case.rubric for case in plan.cases)
+    lab = lab_of(at, driver, asked.what, folder, asked.options, plan.usd, judged)
     with Signals(driver):
         made = evaluate(lab, plan, lambda trial: _told(said, lab.runs, trial), lambda: driver.cancel.level > 0)
     trials, found = made.trials, result(asked.what, folder, plan, made.trials, model)

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from harness.view import Event
-from harness.view.rows import ASKS, Row, Run, Spent, Tree, account_of, failing, moment
-from harness.view.text import run_on
+from harness.view.rows import ASKS, Row, Run, Spent, Tree, account_of, failing, moment, run_on
 
 
 def replay(events: Iterable[Event], run: str) -> Tree:

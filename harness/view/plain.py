@@ -15,8 +15,8 @@ from harness.view.closing import first_line, last_lines
 from harness.view.fold import apply
 from harness.view.frame import stopping
 from harness.view.results import detail, fetch, seconds, tail
-from harness.view.rows import Row, Run, Tree, failing, moment, short
-from harness.view.text import STATE_STYLE, Glyphs, duration, money, one_line, painter, plural, run_on
+from harness.view.rows import Row, Run, Tree, failing, moment, run_on, short
+from harness.view.text import STATE_STYLE, Glyphs, duration, money, one_line, painter, plural
 
 EVERY = 30.0
 """Seconds between two `running` lines of one thing."""

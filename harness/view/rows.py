@@ -126,3 +126,8 @@ def account_of(account: dict[str, Any]) -> Spent:
     tokens = (account.get("tokens_in") or 0) + (account.get("tokens_out") or 0)
     seconds = float(account.get("active_s") or 0)
     return Spent(account.get("turns") or 0, tokens, account.get("nanos") or 0, account.get("unpriced") or 0, seconds)
+
+
+def run_on(text: str) -> str:
+    """A text's lines one after another, blanks at their ends left out: what a row says stands on one."""
+    return " ".join(line.strip(" ") for line in text.split("\n"))

@@ -58,11 +58,6 @@ def one_line(text: str) -> str:
     return escape(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
-def run_on(text: str) -> str:
-    """A text's lines one after another, blanks at their ends left out."""
-    return " ".join(line.strip(" ") for line in text.split("\n"))
-
-
 def shown_argv(argv: Iterable[str]) -> str:
     """An argument list as a person would type it, on one line, escaped."""
     import shlex
