@@ -171,6 +171,13 @@ def listed(home: Path) -> str:
     return done.stdout
 
 
+def test_a_database_that_a_confined_skill_will_not_reach_is_told_at_once(home: Path) -> None:
+    warehouse(home.parent / "big.sqlite")
+    assert "copy it here" in answer(home, "plan-domains", "--source", "../big.sqlite")["needs"]
+    shutil.copy(home.parent / "big.sqlite", home)
+    assert "needs" not in answer(home, "plan-domains", "--source", "big.sqlite", "--plan", "b.json", "--out", "b")
+
+
 def test_what_was_edited_beside_the_drafts_stays(home: Path) -> None:
     warehouse(home / "big.sqlite")
     answer(home, "plan-domains", "--source", "big.sqlite")

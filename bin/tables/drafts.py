@@ -116,12 +116,13 @@ def run(source: str, out: str, plan_path: str) -> None:
         _write(os.path.join(places[name], "SKILL.md"), text)
         _write(os.path.join(places[name], "evals", "reject", "bare-figure.md"), REJECTED)
     _bring_tools(os.path.join(out, "bin"), source)
-    _say(found, domains, plan_path if asks == plan_path else None, out,
+    _say(found, source, domains, plan_path if asks == plan_path else None, out,
          [os.path.join(place, "SKILL.md") for place in places.values()])
 
 
-def _say(found: catalog.Source, domains: Mapping[str, list[Table]], plan_path: str | None, out: str,
+def _say(found: catalog.Source, source: str, domains: Mapping[str, list[Table]], plan_path: str | None, out: str,
          drafts: list[str]) -> None:
+    outside = source != WAREHOUSE and os.path.relpath(os.path.realpath(source)).split(os.sep)[0] == os.pardir
     both = [shlex.quote(os.path.join(out, name)) for name in ("skills", "bin")]
     emit({
         "summary": clip(f"{plural(len(domains), 'domain')} of {plural(len(found.tables), 'table')}", 60),
@@ -129,6 +130,8 @@ def _say(found: catalog.Source, domains: Mapping[str, list[Table]], plan_path: s
         "domains": [{"domain": domain, "tables": [table.name for table in tables][:_MOST_TABLES]}
                     for domain, tables in domains.items()],
         "adopt": f"edit the drafts, then in the project's folder: cp -r {' '.join(both)} .",
+        **({"needs": f"{source} in this folder: confined, a skill reads no other; copy it here and plan anew"}
+           if outside else {}),
         "artifacts": [*([plan_path] if plan_path else []), *drafts],
     })
 
