@@ -86,6 +86,8 @@ def answer(
     if words is None:
         return _answer_at_terminal(said, at, found, resume)
     target = one(found)
+    if not current(flags(said)).can_ask:
+        refuse_for_agent(target.folder)
     if not words.text.strip():
         raise HarnessError("the answer is empty", f"harness answer {name} {target.op.n} TEXT", code=10)
     by = {} if words.source == "user" else {"by": words.source}
