@@ -11,11 +11,11 @@ from typing import Any, cast
 
 from harness import __version__
 from harness.cli.driving import Driver, Signals, model_line, options_of
-from harness.cli.lab import EVALS, Meant, lab_of, meant, new_folder
+from harness.cli.lab import Meant, lab_of, meant, new_folder
 from harness.cli.options import Globals
 from harness.cli.outcome import dumped, write_out
 from harness.cli.output import flags, print_json, say
-from harness.cli.place import Place, catalog
+from harness.cli.place import EVALS, Place, catalog
 from harness.cli.trusting import answered
 from harness.config.values import share
 from harness.errors import HarnessError, near_text
@@ -34,7 +34,7 @@ from harness.view.evals import report, trial_line
 from harness.view.evals_page import page
 from harness.view.mode import current
 from harness.view.quiet import Quiet
-from harness.view.text import plural
+from harness.view.text import escape, plural
 
 SCRIPTED = "scripted"
 MOST = 1000
@@ -212,4 +212,4 @@ def _print(said: Globals, asked: Asked, found: dict[str, Any], trials: list[Tria
         write_out(dumped({key: value for key, value in found.items() if key != "trials"}))
     else:
         runs = os.path.relpath(asked.at.project / EVALS / found["eval"] / "runs")
-        print("\n".join(report(found, trials, runs, current(flags(said)).out_width)))
+        print("\n".join(map(escape, report(found, trials, runs, current(flags(said)).out_width))))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from harness.cli.place import Place, found_tool, runs_dir
+from harness.cli.place import EVALS, Place, found_tool, runs_dir
 from harness.errors import DeniedError, HarnessError, near_text
 from harness.executor import tree
 from harness.loop.fence import Fence
@@ -81,7 +81,8 @@ def _fence(at: Place) -> Fence:
 
 
 def _hidden(at: Place) -> tuple[Path, ...]:
-    return hidden_folders(os.environ, runs_dir(at), config_folder(os.environ), state_folder(os.environ))
+    found = hidden_folders(os.environ, runs_dir(at), config_folder(os.environ), state_folder(os.environ))
+    return (*found, (at.project / EVALS).resolve())
 
 
 def confinement_notices(guard: Guard) -> list[str]:

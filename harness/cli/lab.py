@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.cli.driving import Driver
-from harness.cli.place import Place
+from harness.cli.place import EVALS, Place
 from harness.errors import HarnessError
 from harness.evals.case import Case
 from harness.evals.judging import Bench
@@ -25,8 +25,7 @@ from harness.runs.flags import Options
 from harness.skills import Skill
 from harness.skills.discovery import Catalog
 from harness.skills.names import find
-
-EVALS = Path(".harness") / "evals"
+from harness.skills.reading import entries, skill_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +47,12 @@ class Meant:
 
 
 def meant(found: Catalog, word: str, anew: bool = False) -> Meant:
-    """What a person names: a skill, whose cases are in its `evals/`, or a folder with `cases/`. Raises HarnessError.
+    """What a person names: a skill, whose cases are in its `evals/`, or a folder with `cases/`, by a path with /.
 
-    `anew`: the suite is to be frozen as it is.
+    `anew`: the suite is to be frozen as it is. Raises HarnessError.
     """
     folder = Path(word)
-    if (folder / CASES).is_dir():
+    if "/" in word and (folder / CASES).is_dir() and skill_file([one.name for one in entries(word)]) is None:
         return Meant(folder.resolve().name, read_suite(folder.resolve(), anew), None, found)
     skill = find(found, word)
     return Meant(skill.name, read_suite(skill.folder / "evals", anew), skill, found)
@@ -62,6 +61,9 @@ def meant(found: Catalog, word: str, anew: bool = False) -> Meant:
 def new_folder(at: Place, name: str) -> Path:
     """A folder of its own for an evaluation. It is kept until somebody deletes it, and is no part of the repository."""
     base = at.project / EVALS
+    for path in (base.parent, base):
+        if path.is_symlink():
+            raise HarnessError("evaluations are kept in a folder, and this is a link", "take it away", str(path))
     folder = base / f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{name}-{letters(8)}"
     folder.mkdir(parents=True, mode=0o700)
     ignore = base / ".gitignore"
@@ -75,6 +77,7 @@ def lab_of(
 ) -> Lab:
     """Where the trials are made: confined, trusted and limited like any run here, but for what is remembered."""
     base = driver.world()
+    evals = (at.project / EVALS).resolve()
     roots = [folder.resolve() for root in at.roots for folder in (root.skills, root.bin) if folder is not None]
 
     def world(workspace: Path, runs: Path) -> World:
@@ -82,7 +85,8 @@ def lab_of(
         guard = base.guard
         if guard is not None:
             fence.protect = guard.settings.protect
-            guard = replace(guard, fence=fence, hidden=(*guard.hidden, runs.resolve()))
+            hidden = [path for path in guard.hidden if path != evals]
+            guard = replace(guard, fence=fence, hidden=(*hidden, runs.resolve()))
         return replace(
             base, io=IO(), clock=Clock(), ask=None, sinks=[], guard=guard, ledger=None, runs_dir=runs, here=workspace,
             delta=lambda text: None, history=lambda events, run, depth: None,

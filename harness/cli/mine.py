@@ -73,16 +73,22 @@ def _failed(at: Place, name: str | None, window: float | None) -> list[Path]:
 
 def _draft(at: Place, name: str) -> Path:
     from harness.evals.mining import draft
+    from harness.runs.narrow import PLACES
     from harness.runs.peek import peek
     from harness.skills.names import find
 
     folder = find_run(runs_dir(at), name, allow_last=False)
-    skill = find(catalog(at), str(peek(folder).get("skill", "")))
+    start = peek(folder)
+    if start.get("parent"):
+        what = f"{folder.name} is part of another run: a model gave it its inputs"
+        raise HarnessError(what, f"draft a case from that one: --case {start['parent']['run']}")
+    skill = find(catalog(at), str(start.get("skill", "")))
     if not skill.folder.is_relative_to(at.project):
         what = f"{skill.name} is not of this project"
         raise HarnessError(what, "copy the skill into skills/ first", str(skill.folder))
+    paths = {one.name for one in skill.inputs if one.notation in PLACES}
     try:
-        return draft(folder, skill.folder / "evals", at.project, masker_of(at).text)
+        return draft(folder, skill.folder / "evals", at.project, paths, masker_of(at).text)
     except FileExistsError as error:
         where = str(error.filename)
         raise HarnessError("there is a case of this run already", "move it, or delete it", where) from error

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from harness.policy.ledger import Ledger
     from harness.skills.discovery import Catalog
 
+EVALS = Path(".harness") / "evals"
+"""Where evaluations are kept, below the project."""
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """A project as a command sees it. `roots` are in the order in which a name is looked for.

@@ -62,7 +62,6 @@ class Case:
     script: str = ""
     suite: str = "capability"
     split: str = "dev"
-    allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     expect: Expect = field(default_factory=Expect)
     graders: tuple[tuple[str, ...], ...] = ()
@@ -107,7 +106,7 @@ class _Cases(Reader):
         values = self.values(root, "a case", {
             "goal": self.text, "skill": self.text, "script": self._plain_path, "fixture": self._plain_path,
             "inputs": lambda node, what: {k: self.text(v, k) for k, v in self.any_mapping(node, what).items()},
-            "setup": self.texts, "allow": self.texts, "deny": self.texts,
+            "setup": self.texts, "deny": self.texts,
             "suite": lambda node, what: self.one_of(node, what, SUITES),
             "split": lambda node, what: self.one_of(node, what, SPLITS),
             "expect": self._expect, "graders": self._graders, "rubric": self._plain_path,

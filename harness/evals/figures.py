@@ -20,6 +20,7 @@ from harness.policy.grounding import Known, Source
 MAX_WHY = 200
 ESCALATES = ("needs-approval", "needs-answer", "unknown-outcome")
 _VALUE = re.compile(r"[^\s\"'`,;()\[\]{}<>=|]*\d[^\s\"'`,;()\[\]{}<>=|]*")
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _EVIDENCE = re.compile(r"[\w-]+\.E\d+|op:\d+|.+#L\d+")
 
 
@@ -190,7 +191,8 @@ def _text(folder: Path, value: object) -> str:
 
 def _judged(answer: str, known: Known) -> tuple[int, int]:
     """How many lines of an answer hold a figure or an id, and how many of these hold one that was never seen."""
-    lines = [[word.strip(".:") for word in _VALUE.findall(line)] for line in answer.splitlines()]
+    plain = (_THOUSANDS.sub("", line) for line in answer.splitlines())
+    lines = [[word.strip(".:") for word in _VALUE.findall(line)] for line in plain]
     held = [[word for word in words if not _EVIDENCE.fullmatch(word)] for words in lines]
     held = [words for words in held if words]
     return len(held), sum(any(not known.sources(word) for word in words) for words in held)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.evals.case import Case
+from harness.loop.paths import hidden_reason
 from harness.loop.question import Question
 from harness.skills import Skill
 from harness.skills.body import substitute
@@ -33,7 +34,7 @@ def _material(case: Case, workspace: Path) -> Iterator[str]:
             raw = read_regular(path, left)
         except OSError:
             continue
-        shown = path.relative_to(workspace)
+        shown = path.relative_to(workspace.resolve())
         if len(raw) > left:
             yield f"## {shown} (its first {left} bytes)\n{raw[:left].decode('utf-8', 'replace')}"
             return
@@ -47,4 +48,5 @@ def _named(case: Case, workspace: Path) -> Iterator[Path]:
         if not value or not path.is_relative_to(workspace.resolve()) or not path.exists():
             continue
         below = sorted(one for one in path.rglob("*") if one.is_file() and not one.is_symlink())
-        yield from below if path.is_dir() else [path]
+        files = below if path.is_dir() else [path]
+        yield from (one for one in files if not hidden_reason(one.relative_to(workspace.resolve()).parts, ""))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,8 @@ from typing import Any
 from harness.events.io import IO
 from harness.events.scan import blob_text
 from harness.events.state import State
+from harness.loop.paths import hidden_reason, open_beneath
 from harness.runs.peek import read_state
-from harness.tools.regular import read_regular
 
 CANDIDATES = "candidates"
 MAX_FILE = 1 << 20
@@ -60,15 +61,18 @@ def _newest_trouble(state: State) -> str:
     return ""
 
 
-def draft(folder: Path, evals: Path, project: Path, hide: Callable[[str], str]) -> Path:
+def draft(
+    folder: Path, evals: Path, project: Path, paths: Collection[str], hide: Callable[[str], str]
+) -> Path:
     """Write a case from a run, with its secrets masked and its input files beside it; never over another one.
 
-    It is put where no evaluation finds it: a person looks at it and moves it. Raises OSError, FileExistsError.
+    `paths` are the inputs that name files; one outside the project, or that no run reads, is left where it is. The case
+    is put where no evaluation finds it: a person looks at it and moves it. Raises OSError, FileExistsError.
     """
     state = read_state(folder)
     assert state is not None
     start, name = state.start, folder.name.rsplit("-", 1)[-1]
-    files = _files(state.inputs, project, hide)
+    files = _files({name: value for name, value in state.inputs.items() if name in paths}, project, hide)
     case: dict[str, Any] = {"goal": hide(blob_text(folder, start.get("goal")))}
     inputs = {key: hide(str(value)) for key, value in state.inputs.items() if isinstance(value, str)}
     case |= {"inputs": {key: f"given/{Path(value).name}" if key in files else value for key, value in inputs.items()}}
@@ -87,15 +91,17 @@ def draft(folder: Path, evals: Path, project: Path, hide: Callable[[str], str]) 
 
 
 def _files(inputs: Mapping[str, Any], project: Path, hide: Callable[[str], str]) -> dict[str, str]:
-    """The text of each input that is a small file, by the input's name, masked."""
+    """The text of each input that is a small file of the project, by the input's name, masked."""
     found = {}
     for key, value in inputs.items():
-        path = project / value if isinstance(value, str) and value else None
+        if not isinstance(value, str) or Path(value).is_absolute() or hidden_reason(Path(value).parts, ""):
+            continue
         try:
-            raw = read_regular(path, MAX_FILE) if path is not None else b""
+            with os.fdopen(open_beneath(project, value), "rb") as file:
+                raw = file.read(MAX_FILE + 1)
         except (OSError, ValueError):
             continue
-        if path is not None and len(raw) <= MAX_FILE:
+        if len(raw) <= MAX_FILE:
             found[key] = hide(raw.decode("utf-8", "surrogateescape"))
     return found
 

@@ -15,9 +15,11 @@ from harness.runs.kit import skill_kit, tool_pins
 from harness.skills import Skill
 from harness.skills.check import resolve
 from harness.skills.discovery import Catalog
+from harness.tools.regular import read_regular
 
 FILE = Path(".harness") / "promoted.json"
 SHOWN = 12
+MOST = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +65,10 @@ def put(project: Path, name: str, found: Sequence[Promotion]) -> None:
 def _book(project: Path) -> dict[str, list[Any]]:
     path = project / FILE
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(read_regular(path, MOST))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise _unreadable(path) from error
     if not isinstance(found, dict) or not all(isinstance(one, list) for one in found.values()):
         raise _unreadable(path)
@@ -79,9 +81,16 @@ def _unreadable(path: Path) -> HarnessError:
 
 def _read(one: Any, path: Path) -> Promotion:
     try:
-        return Promotion(**{**one, "passed": tuple(one["passed"])})
-    except (TypeError, KeyError) as error:
+        made = Promotion(**{**one, "passed": tuple(map(str, one["passed"]))})
+        if not isinstance(made.cases, dict) or not all(isinstance(text, str) for text in _texts(made)):
+            raise TypeError
+        return made
+    except (TypeError, KeyError, AttributeError) as error:
         raise _unreadable(path) from error
+
+
+def _texts(made: Promotion) -> tuple[Any, ...]:
+    return (made.digest, made.eval, made.model, made.at, *made.cases, *made.cases.values())
 
 
 def unpromoted(project: Path, catalog: Catalog, skill: Skill) -> str | None:

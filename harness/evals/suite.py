@@ -11,6 +11,7 @@ from pathlib import Path
 
 from harness.errors import HarnessError, near_text
 from harness.evals.case import Case, read_case
+from harness.evals.workspace import check_plain
 from harness.tools.regular import read_regular
 
 CASES, FIXTURES, SCRIPTS, RUBRICS, FROZEN = "cases", "fixtures", "scripts", "rubrics", "frozen"
@@ -53,6 +54,10 @@ def read_suite(folder: Path, anew: bool = False) -> Suite:
         for path in suite.parts(case):
             if not path.exists():
                 raise HarnessError(f"case {case.name} names what is not there", "make it", str(path))
+            if path.resolve() != folder.resolve() / path.relative_to(folder):
+                raise HarnessError(f"case {case.name} names a link", "put the file itself there", str(path))
+        if (fixture := suite.fixture(case)) is not None:
+            check_plain(fixture, folder)
     return suite
 
 
@@ -100,10 +105,18 @@ def _files(path: Path) -> Iterator[Path]:
         yield from (Path(at) / name for name in sorted([*names, *(f for f in folders if (Path(at) / f).is_symlink())]))
 
 
+def _bytes(path: Path) -> bytes:
+    try:
+        return read_regular(path, MAX_FILE)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise HarnessError(f"a file of the suite cannot be read: {reason}", "take it out", str(path)) from error
+
+
 def _digest(folder: Path, paths: Iterable[Path]) -> str:
     whole = hashlib.sha256()
     for path in sorted(set(paths)):
-        held = os.fsencode(path.readlink()) if path.is_symlink() else read_regular(path, MAX_FILE)
+        held = os.fsencode(path.readlink()) if path.is_symlink() else _bytes(path)
         name = os.fsencode(os.path.relpath(path, folder))
         whole.update(b"%d %d\n" % (len(name), len(held)) + name + held)
     return whole.hexdigest()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from harness.errors import HarnessError
 from harness.evals.case import Case
@@ -17,6 +16,7 @@ from harness.evals.judging import Bench, why_not
 from harness.evals.material import single_question
 from harness.evals.rubric import read_rubric
 from harness.evals.suite import Suite
+from harness.evals.workspace import fill, lay_out
 from harness.events.scan import blob_text
 from harness.loop.run import Stop, World
 from harness.policy.effects import effect_of
@@ -33,8 +33,6 @@ from harness.tools import Tool
 
 Arm = Literal["skill", "open", "single-call"]
 ARMS: tuple[Arm, ...] = ("skill", "open", "single-call")
-BESIDE = ".trial"
-"""The folder of the workspace where graders find the answer and the figures."""
 ACCEPTS, REJECTS = 0, 1
 VOID = ("waiting", "interrupted", "error")
 """Stops that say nothing about the skill: the model was not there, somebody stopped it, or the harness could not."""
@@ -84,7 +82,7 @@ class Lab:
 def make_trial(lab: Lab, case: Case, arm: Arm, number: int, usd: str | None = None) -> Trial:
     """Make and grade one trial. Raises HarnessError where it cannot be made as it is written."""
     workspace = prepared(lab, case, arm, number)
-    here = replace(lab.catalog, project=workspace, _bins={})
+    here = _moved(lab.catalog, workspace)
     world = lab.world(workspace, lab.runs)
     session = _begun(lab, here, case, arm, world, usd)
     stop = driven(session)
@@ -97,16 +95,17 @@ def make_trial(lab: Lab, case: Case, arm: Arm, number: int, usd: str | None = No
     return Trial(arm, case.name, number, folder.name, figures, _graded(lab, here, case, arm, folder, figures))
 
 
+def _moved(catalog: Catalog, workspace: Path) -> Catalog:
+    """The same skills and tools for another workspace: what lies in it is material, and no tool."""
+    return replace(catalog, project=workspace, home=catalog.home or catalog.project, _bins={})
+
+
 def prepared(lab: Lab, case: Case, arm: Arm, number: int) -> Path:
     """A fresh workspace: the fixture's files, and what the case's setup makes of them. Raises HarnessError."""
-    workspace, fixture = lab.workspace(case, arm, number), lab.suite.fixture(case)
-    workspace.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if fixture is not None:
-        shutil.copytree(fixture, workspace, symlinks=True)
-    workspace.mkdir(exist_ok=True)
-    (workspace / ".harness").mkdir(exist_ok=True)  # a project of its own
+    workspace = lab.workspace(case, arm, number)
+    fill(workspace, lab.suite.fixture(case), lab.suite.folder)
     if case.setup:
-        here = replace(lab.catalog, project=workspace, _bins={})
+        here = _moved(lab.catalog, workspace)
         code, printed = _run_tool(lab, here, case, case.setup, f"the setup of case {case.name}")
         if code != ACCEPTS:
             raise HarnessError(f"the setup of case {case.name} failed: {printed}", "mend it", str(case.file))
@@ -128,8 +127,10 @@ def _options(lab: Lab, case: Case, arm: Arm, usd: str | None) -> Options:
             raise HarnessError(f"case {case.name} has no script", "add script: FILE of evals/scripts/", str(case.file))
         model = (f"scripted:{script.resolve()}", model[1])
     limits = " ".join(filter(None, (given.budget, f"usd={usd}" if usd is not None else "")))
-    allow, deny = (*given.allow, *case.allow), (*given.deny, *case.deny)
-    return replace(given, model=model, budget=limits, allow=allow, deny=deny, is_open=arm == "open")
+    return replace(
+        given, model=model, budget=limits, deny=(*given.deny, *case.deny), is_open=arm == "open",
+        source="input", foreign=tuple(case.inputs),  # a case is a file: its words are nobody's, and name nobody
+    )  # fmt: skip
 
 
 def driven(session: Session) -> Stop:
@@ -158,7 +159,10 @@ def _graded(
     answer = answer_of(folder)
     expect = case.expect if arm != "single-call" else replace(case.expect, ran=(), never=(), order=())
     found = checks_of(replace(case, expect=expect), figures, answer, here.project)
-    _lay_out(here.project / BESIDE, answer, figures)
+    try:
+        lay_out(here.project, {"answer.md": answer, "trial.json": _told(figures)})
+    except OSError as error:
+        return (*found, Check("graders", None, f"the workspace cannot be written: {error.strerror or error}"))
     found += [_asked(lab, here, case, words) for words in case.graders]
     return (*found, *_judged(lab, case, answer))
 
@@ -176,13 +180,10 @@ def _judged(lab: Lab, case: Case, answer: str) -> Iterator[Check]:
     yield Check(f"rubric {case.rubric}", said == rubric.accept, f"{why}{counts}", found.gates)
 
 
-def _lay_out(beside: Path, answer: str, figures: Figures) -> None:
-    """What graders look at, as files: the answer, and how the run went."""
-    beside.mkdir(exist_ok=True)
-    (beside / "answer.md").write_text(answer, encoding="utf-8", errors="replace")
+def _told(figures: Figures) -> str:
+    """How the run went, for graders."""
     calls = [{"tool": call.tool, "class": call.code} for call in figures.calls]
-    said: Mapping[str, Any] = {"stop": figures.stop, "turns": figures.turns, "calls": calls}
-    (beside / "trial.json").write_text(json.dumps(said), encoding="utf-8")
+    return json.dumps({"stop": figures.stop, "turns": figures.turns, "calls": calls})
 
 
 def _asked(lab: Lab, here: Catalog, case: Case, words: Sequence[str]) -> Check:

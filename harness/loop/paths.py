@@ -20,7 +20,7 @@ def hidden_reason(parts: tuple[str, ...], prefix: str) -> str:
     if prefix == "skill" and parts[:1] == ("evals",):
         return "a skill's evals are never read"
     low_parts = [p.lower() for p in parts]
-    if prefix == "" and low_parts[:2] == [".harness", "runs"]:
+    if prefix == "" and low_parts[:2] in ([".harness", "runs"], [".harness", "evals"]):
         return "other runs are never read; this one is run:FILE"
     if prefix == "" and "skills" in low_parts and "evals" in low_parts[low_parts.index("skills") :]:
         return "a skill's evals are never read"

@@ -34,12 +34,12 @@ def skill_kit(resolved: Resolved, is_open: bool = False) -> Toolset:
 def skill_places(catalog: Catalog, skill: Skill) -> list[Path]:
     """The folders in which a skill's names are looked up, in order."""
     own = [skill.root.bin] if skill.root.bin else []
-    return list(dict.fromkeys([catalog.project / "bin", *own, skill.folder / "scripts"]))
+    return list(dict.fromkeys([catalog.own_bin, *own, skill.folder / "scripts"]))
 
 
 def file_places(catalog: Catalog, path: Path) -> list[Path]:
     """The folders in which the names of a pipeline outside a skill are looked up, in order."""
-    return list(dict.fromkeys([catalog.project / "bin", path.resolve().parent, package_folder() / "bin"]))
+    return list(dict.fromkeys([catalog.own_bin, path.resolve().parent, package_folder() / "bin"]))
 
 
 def run_places(catalog: Catalog, start: Mapping[str, Any]) -> list[Path]:
@@ -81,7 +81,7 @@ def asks_model(stage: Stage) -> bool:
 
 def tool_kit(catalog: Catalog, tool: Tool) -> Toolset:
     """One tool by itself, and what it asks."""
-    asked = queries_of(catalog, [catalog.project / "bin", tool.path.parent], {tool.name: tool})
+    asked = queries_of(catalog, [catalog.own_bin, tool.path.parent], {tool.name: tool})
     folder = tool.path.parent.parent if tool.script else None
     return Toolset({tool.name: tool, **asked}, listed=(tool.name,), folder=folder)
 

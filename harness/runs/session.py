@@ -164,7 +164,7 @@ def start_tool(world: World, catalog: Catalog, tool: Tool, words: Sequence[str],
 
 
 def _tool_session(run: Run, catalog: Catalog, tool: Tool, words: list[str]) -> Session:
-    places = [catalog.project / "bin", tool.path.parent]
+    places = [catalog.own_bin, tool.path.parent]
     run.begin_child = Family(run.world, catalog, None, tuple(places), None, _no_model).begin
     return Session(run, "tool", limits_text(run.state.budget), call=(tool.name, words))
 

@@ -108,7 +108,7 @@ def file_uses(catalog: Catalog, path: Path, name: str = "") -> Uses:
 def tool_uses(catalog: Catalog, tool: Tool) -> Uses:
     """What a run of one call would use; of a skill's script, the skill."""
     search = _Search(catalog, Uses(f"tool {tool.name}", str(tool.path)))
-    search.tool(tool, [catalog.project / "bin", tool.path.parent])
+    search.tool(tool, [catalog.own_bin, tool.path.parent])
     for skill in (*catalog.skills, *catalog.shadowed) if tool.script else ():
         if tool.path.is_relative_to(skill.folder / "scripts"):
             search.uses.skills[skill.folder] = Resolved(skill)
@@ -140,7 +140,7 @@ def all_uses(catalog: Catalog) -> Uses:
             search.skill(skill)
     for root in catalog.roots:
         if root.bin is not None and root.origin in ("project", "config"):
-            search.all(catalog.tools(root.bin).values(), [catalog.project / "bin", root.bin])
+            search.all(catalog.tools(root.bin).values(), [catalog.own_bin, root.bin])
     return search.uses
 
 

@@ -96,7 +96,7 @@ class _Check:
     def places(self) -> list[Path]:
         """The folders a name is looked for in, each once."""
         own = [self.skill.root.bin] if self.skill.root.bin else []
-        return list(dict.fromkeys([self.catalog.project / "bin", *own, self.skill.folder / "scripts"]))
+        return list(dict.fromkeys([self.catalog.own_bin, *own, self.skill.folder / "scripts"]))
 
     def find(self, name: str) -> None:
         scripts = self.skill.folder / "scripts"

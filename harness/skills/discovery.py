@@ -25,6 +25,8 @@ PARTS = frozenset(("scripts", "references", "assets", "evals"))
 class Catalog:
     """Everything found. `skills` are in the order of their places, without the `shadowed` ones.
 
+    `home` is the project whose `bin/` comes first where another folder is worked in.
+
     `findings` belong to no usable skill: links, limits, shadowed skills. Tools of a folder are read once, on demand.
     """
 
@@ -33,9 +35,15 @@ class Catalog:
     skills: list[Skill] = field(default_factory=list)
     shadowed: list[Skill] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+    home: Path | None = None
     _bins: dict[Path, dict[str, Tool]] = field(default_factory=dict)
     _names: dict[str, list[Skill]] = field(default_factory=dict)
     _declared: dict[str, list[Skill]] = field(default_factory=dict)
+
+    @property
+    def own_bin(self) -> Path:
+        """The folder of tools in which a name is looked for first."""
+        return (self.home or self.project) / "bin"
 
     def named(self, name: str) -> list[Skill]:
         """Skills whose folder (or a link to it) is called `name`; when there are none, those that declare that name."""
