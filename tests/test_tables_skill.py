@@ -74,3 +74,32 @@ def test_an_answer_that_no_query_gave_is_refused_with_what_is_right(
     wrong = finish(ANSWER.replace(old, new))
     ran = fleet(project, reply(*LOOKS), reply(QUERY), wrong, {**finish(ANSWER), "expect": {"contains": [said]}})
     assert ran.stop.name == "passed" and ran.answer.strip() == ANSWER.strip()
+
+
+def judged(ran: Ran) -> str:
+    """What the verifier printed, each time."""
+    return "\n".join(ran.text(event["data"].get("out", "")) for event in ran.of("tool.end"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("5439.2", "6,439.2", "no query gave 6,439.2"),
+        ("5439.2", "5,439.2 of 99,000", "no query gave 99,000"),
+        ("5439.2", "5,439", ""),
+        ("CSV: ", "CSV: /etc/", "CSV must be"),
+    ],
+)
+def test_a_figure_is_one_that_a_query_gave(project: Project, old: str, new: str, why: str) -> None:
+    right = [finish(ANSWER)] if why else []
+    ran = fleet(project, reply(*LOOKS), reply(QUERY), finish(ANSWER.replace(old, new)), *right)
+    ends = [code for name, code in ran.ends() if name == "check-table-answer"]
+    assert ends == (["FAILED", "OK"] if why else ["OK"])
+    assert why in judged(ran)
+
+
+def test_no_domain_fits_only_once_the_one_that_was_found_was_asked(project: Project) -> None:
+    look = reply(call("find-domain", *SOURCE, "which driver drove the furthest"))
+    none = finish("No domain fits: nobody knows.")
+    ran = project.run([look, none, none, none], name="ask-tables", goal="who drove", given={"source": "sample"})
+    assert ran.stop.name == "failed" and "find-domain names fleet" in judged(ran)
