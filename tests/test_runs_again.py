@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, JournalError
 from harness.events.clock import Clock
 from harness.events.io import IO
 from harness.events.line import frame
@@ -15,6 +15,7 @@ from harness.runs import session as sessions
 from harness.runs.cut import Wish
 from harness.runs.flags import Options
 from harness.runs.fork import done_after, fork, point, read_source
+from harness.runs.lost import way_on
 from harness.runs.peek import read_state
 from harness.runs.redact import redact
 from tests.loop_world import CountingIO, Project, Ran, call, finish, reply
@@ -398,6 +399,128 @@ def test_a_second_call_of_a_pipeline_refuses_a_first_one_that_was_redacted(paid:
     end = more.of("tool.end")[-1]["data"]
     assert (end["class"], paid.noted("paid")) == ("MISCONFIGURED", ["word"])
     assert end["why"] == f"{ran.child().name}, the call before (#1), was redacted: what it did would be done again"
+
+
+def test_a_second_call_of_a_pipeline_refuses_a_first_one_that_is_gone(paid: Project) -> None:
+    ran = called_twice(paid)
+    ran.child().rename(paid.path / "kept")
+    more = paid.resume(ran.folder)
+    end = more.of("tool.end")[-1]["data"]
+    assert (end["class"], paid.noted("paid")) == ("MISCONFIGURED", ["word"])
+    assert end["why"].startswith(f"{ran.child().name}, the call before (#1), is lost: what it did would be done again")
+    assert done_after(read_source(ran.folder), 1) == ["#1 (line)", "#2 (poke)"]  # a fork before them says so
+
+
+def test_a_second_call_goes_on_once_the_lost_folder_is_back(paid: Project) -> None:
+    good = reply(call("line", "--a", "word"))
+    ran = paid.run([good, good, finish()], allow=("pay",), budget="turns=1")
+    kept = ran.child().rename(paid.path / "kept")
+    paid.resume(ran.folder, budget="turns=2")
+    kept.rename(ran.child())
+    paid.script([good, good, good, finish()])
+    more = paid.resume(ran.folder, budget="turns=9")
+    assert (more.stop.name, paid.noted("paid")) == ("passed", ["word"])
+    assert [end for _, end in more.ends()] == ["OK", "MISCONFIGURED", "OK"]
+
+
+def test_a_call_that_never_began_is_no_call_before(paid: Project) -> None:
+    """Its pipeline could not be read, so nothing ran: the next call begins anew."""
+    whole = (paid.path / "bin" / "line").read_text()
+    paid.stages("line", 'p: {run: [nowhere, --x, "1"]}\n', "@option --a! <A>  what")
+    good = reply(call("line", "--a", "word"))
+    ran = paid.run([good, good, finish()], allow=("pay",), budget="turns=1")
+    assert [end for _, end in ran.ends()] == ["MISCONFIGURED"]
+    (paid.path / "bin" / "line").write_text(whole)
+    more = paid.resume(ran.folder, budget="turns=9", accept=True, allow=("pay",))
+    assert (more.stop.name, paid.noted("paid")) == ("passed", ["word"])
+
+
+PAYS_THEN_ASKS = 'p: {run: [pay, --x, "${inputs.a}"]}\nq: {run: [poke, --x, "1"], needs: [p]}\n'
+
+
+@pytest.mark.parametrize("is_sealed", [True, False])
+def test_an_open_call_whose_own_run_is_gone_is_not_begun_anew(paid: Project, tmp_path: Path, is_sealed: bool) -> None:
+    """That it began is known from the seals, and from the park of the run above."""
+    paid.facts = {"seals": tmp_path / "seals"} if is_sealed else {}
+    paid.stages("line", PAYS_THEN_ASKS, "@option --a! <A>  what")
+    ran = paid.run([reply(call("line", "--a", "word")), finish()], allow=("pay",))
+    assert (ran.stop.name, paid.noted("paid")) == ("needs-approval", ["word"])
+    kept = ran.child().rename(paid.path / "kept")
+    for _ in range(2):
+        with pytest.raises(JournalError, match="is lost: what it did would be done again") as caught:
+            paid.resume(ran.folder)
+        assert "restore its folder" in caught.value.fix
+    kept.rename(ran.child())
+    assert (paid.resume(ran.folder).stop.name, paid.noted("paid")) == ("needs-approval", ["word"])
+
+
+def damage(folder: Path, kind: str) -> None:
+    """Damage the first line of this kind; what follows it is lost."""
+    journal = folder / "events.jsonl"
+    before, found, after = journal.read_bytes().partition(f'"kind":"{kind}"'.encode())
+    assert found
+    journal.write_bytes(before + found.upper() + after)
+
+
+def settle(folder: Path, word: str) -> None:
+    (folder / "inbox" / "settle-1.json").write_text(json.dumps({"kind": "settle", "op": 1, "word": word}))
+
+
+@pytest.mark.parametrize("is_forked", [False, True])
+@pytest.mark.parametrize(("word", "end"), [("happened", "DENIED"), ("unknown", "FAILED"),
+                                           ("did-not-happen", "OK")])  # fmt: skip
+def test_a_second_call_goes_on_once_what_a_damaged_first_one_did_is_settled(
+    paid: Project, word: str, end: str, is_forked: bool
+) -> None:
+    """In the run and in its fork alike, and the call after it knows of it, too."""
+    ran = called_twice(paid)
+    damage(ran.child(), "tool.start")
+    again = reply(call("line", "--a", "word"))
+    paid.script([reply(call("line", "--a", "word")), reply(call("poke", "--x", "1")), again, again, finish()])
+    folder = ran.folder
+    with pytest.raises(JournalError) as caught:
+        paid.resume(folder)
+    assert caught.value.exit_code == 11 and caught.value.fix.endswith(f"harness settle {ran.child().name} 1 VERDICT")
+    if is_forked:
+        folder = forked_of(paid, ran)
+        with pytest.raises(JournalError) as caught:
+            paid.resume(folder, allow=("pay", "poke"))
+        assert caught.value.exit_code == 11
+    settle(ran.child(), word)
+    more = paid.resume(folder, allow=("pay", "poke"))
+    assert more.stop.name == "passed"
+    assert paid.noted("paid") == (["word", "word"] if word == "did-not-happen" else ["word"])
+    assert [e["data"]["class"] for e in more.of("tool.end")[-2:]] == [end, end]
+
+
+def test_the_command_that_settles_a_damaged_call_says_how_to_go_on(paid: Project) -> None:
+    """Where the call has its end, the run itself goes on; else a fork of it does."""
+    ran = called_twice(paid)
+    damage(ran.child(), "tool.start")
+    assert way_on([ran.child(), ran.folder]) == f"harness resume {ran.folder.name} (or its fork)"
+    damage(ran.folder, "park")
+    with (ran.folder / "events.jsonl").open("ab") as journal:
+        journal.write(frame(2, 1, "2026-11-30T11:45:23.000Z", "user.say", {"text": "x"}))
+    assert way_on([ran.child(), ran.folder]) == f"harness fork {ran.folder.name}"
+
+
+def test_a_first_call_of_which_no_line_can_be_read_is_lost(paid: Project) -> None:
+    ran = called_twice(paid)
+    damage(ran.child(), "run.start")
+    more = paid.resume(ran.folder)
+    assert (more.ends()[-1], paid.noted("paid")) == (("line", "MISCONFIGURED"), ["word"])
+
+
+def test_what_was_settled_holds_in_a_fork_of_the_fork(paid: Project) -> None:
+    ran = paid.run([reply(call("look")), reply(call("pay", "--x", "1")), finish()], allow=("pay",))
+    assert paid.noted("paid") == ["1"]
+    damage(ran.folder, "tool.start")
+    settle_own = {"kind": "settle", "op": 2, "word": "happened"}
+    (ran.folder / "inbox" / "settle-1.json").write_text(json.dumps(settle_own))
+    one = fork(paid.world(), source := read_source(ran.folder), point(source, None))
+    two = fork(paid.world(), source := read_source(one), point(source, None))
+    more = paid.resume(two, allow=("pay",))
+    assert (more.codes()[-1], paid.noted("paid")) == ("DENIED", ["1"])
 
 
 def test_a_second_call_of_a_pipeline_refuses_an_unsettled_source(paid: Project) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,8 @@ from harness.loop.run import Run, World
 from harness.loop.toolset import Toolset
 from harness.runs.where import check_place, file_system, refused
 from tests.command import events, harness, home_of, newest
-from tests.loop_world import Project
+from tests.loop_world import CountingIO, Project, Ran, call, reply
+from tests.loop_world import finish as finished
 from tests.run_files import calls, finish, make_project, script
 
 
@@ -192,3 +195,88 @@ def test_an_old_line_is_lifted_step_by_step_and_nothing_else_changes() -> None:
     new = lifted(old, steps, 3)
     assert new == {**old, "v": 3, "data": {"text": "a", "one": True, "two": True}}
     assert old["data"] == {"text": "a"} and lifted(old) == old
+
+
+class Racing(CountingIO):
+    """Somebody else is faster: what is given happens right before the first lock is taken."""
+
+    def __init__(self, before: Callable[[], object]) -> None:
+        super().__init__()
+        self.before: Callable[[], object] | None = before
+
+    def lock(self, fd: int) -> bool:
+        before, self.before = self.before, None
+        if before is not None:
+            before()
+        return super().lock(fd)
+
+
+def asking(path: Path, is_pipeline: bool) -> tuple[Project, Ran]:
+    """A run that waits for an approval."""
+    made = Project(path)
+    made.tool("send", "echo sent", "@meta effect external")
+    made.skill(tools="send")
+    stages = made.stages("line", "a: {run: [send]}")
+    ran = made.pipeline(stages) if is_pipeline else made.run([reply(call("send")), finished()])
+    assert ran.stop.name == "needs-approval"
+    return made, ran
+
+
+@pytest.mark.parametrize("is_pipeline", [False, True])
+def test_a_run_that_passed_while_a_resume_waited_for_it_is_left_as_it_is(tmp_path: Path, is_pipeline: bool) -> None:
+    """I8: each of them had looked at the run before anybody passed it."""
+    made, ran = asking(tmp_path, is_pipeline)
+    made.say(ran.folder, "approve")
+    left: list[dict[str, bytes]] = []
+
+    def passed() -> None:
+        made.io = CountingIO()
+        assert made.resume(ran.folder).stop.name == "passed"
+        left.append(files_of(ran.folder))
+
+    made.io = Racing(passed)
+    with pytest.raises(HarnessError, match="this run has passed"):
+        made.resume(ran.folder)
+    assert [files_of(ran.folder)] == left
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_a_message_that_waited_for_a_run_which_passed_is_heard(tmp_path: Path) -> None:
+    made, ran = asking(tmp_path, is_pipeline=False)
+    made.script([reply(call("send")), finished(), finished("heard")])
+    made.say(ran.folder, "approve")
+
+    def passed() -> None:
+        made.io = CountingIO()
+        made.resume(ran.folder)
+
+    made.io = Racing(passed)
+    assert made.resume(ran.folder, "more").answer == "heard"
+
+
+@pytest.mark.parametrize("is_pipeline", [False, True])
+def test_a_run_under_another_name_is_refused_and_goes_on_under_its_own(tmp_path: Path, is_pipeline: bool) -> None:
+    """A run's name begins the keys of its calls: under another one a keyed call would be another call."""
+    made, ran = asking(tmp_path, is_pipeline)
+    other = ran.folder.with_name(f"{ran.folder.name[:-8]}restored")
+    ran.folder.rename(other)
+    before = files_of(other)
+    with pytest.raises(HarnessError, match=f"holds the run {ran.folder.name}") as caught:
+        made.resume(other)
+    assert (caught.value.exit_code, files_of(other)) == (2, before)
+    verb, source, target = shlex.split(caught.value.fix)
+    assert verb == "mv" and Path(source).rename(target) == ran.folder
+    made.say(ran.folder, "approve")
+    assert made.resume(ran.folder).stop.name == "passed"
+
+
+def test_a_copy_of_a_run_names_the_run_that_goes_on(tmp_path: Path) -> None:
+    made, ran = asking(tmp_path, is_pipeline=False)
+    copy = ran.folder.with_name(f"{ran.folder.name[:-8]}restored")
+    shutil.copytree(ran.folder, copy)
+    with pytest.raises(HarnessError) as caught:
+        made.resume(copy)
+    assert caught.value.fix == f"harness resume {ran.folder.name}"

@@ -73,7 +73,7 @@ def _for_a_fork(
 
     Raises `error` where none are lost.
     """
-    from harness.runs.lost import begun_attempts, damage_of, lineage  # loads all that drives a run
+    from harness.runs.lost import begun_attempts, damage_of, lineage, way_on  # loads all that drives a run
 
     line = lineage(folder)
     damage = next((f"{run.name} is damaged: {why}" for run in line if (why := damage_of(run))), "")
@@ -86,7 +86,7 @@ def _for_a_fork(
         raise HarnessError(damage, f"name an operation that began: {known}")
     send(folder, IO(), {**message, "op": int(number)}, hide_of(at), logs())
     if not said.quiet:
-        print(f"settled as {message['word']}: #{number}; go on: harness fork {line[-1].name}", file=sys.stderr)
+        print(f"settled as {message['word']}: #{number}; go on: {way_on(line)}", file=sys.stderr)
     return 0
 
 

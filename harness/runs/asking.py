@@ -18,7 +18,7 @@ from harness.models.choice import choose
 from harness.models.resolve import open_model, resolve
 from harness.policy.budget import parse_budget
 from harness.prompt.texts import limits_text
-from harness.runs.begin import Order, begin, refuse_changes, reopen
+from harness.runs.begin import Check, Order, begin, refuse_changes, reopen
 from harness.runs.composing import question_transcript
 from harness.runs.flags import Options
 from harness.runs.narrow import limits
@@ -83,7 +83,7 @@ def _opened(run: Run, model: Model, how: Opening, options: Options) -> Session:
 
 
 def resume_question(
-    world: World, catalog: Catalog, folder: Path, start: dict[str, Any], options: Options
+    world: World, catalog: Catalog, folder: Path, start: dict[str, Any], options: Options, check: Check
 ) -> Session:
     bound = pinned(follow(folder))["model"]
     said = options.model or (bound, start["model"]["source"])
@@ -93,7 +93,7 @@ def resume_question(
     ref = replace(resolve(said[0], source=said[1]), role=start["question"]["role"])
     how = opening(Path.cwd() if options.model else Path(start["cwd"]), None, world, options)
     model = open_model(askable(ref, "name one: -m MODEL"), how)
-    run = reopen(world, catalog.project, folder, kit_of(start["question"]), (), options.by, changes)
+    run = reopen(world, catalog.project, folder, kit_of(start["question"]), (), options.by, changes, check=check)
     return _opened(run, model, how, options)
 
 

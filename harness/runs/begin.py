@@ -6,7 +6,7 @@ import hashlib
 import re
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,7 +27,7 @@ from harness.loop.toolset import Toolset
 from harness.models import ModelRef
 from harness.policy import Rule
 from harness.runs.facts import git_state, machine
-from harness.runs.owning import refuse_redacted
+from harness.runs.owning import refuse_redacted, refuse_renamed
 from harness.runs.pins import said_in
 from harness.runs.where import check_place
 from harness.skills import Resolved
@@ -38,6 +38,10 @@ LABELS = 3
 LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
 PATIENCE, AGENT_PATIENCE = 1.0, 60.0
 """Seconds to try for a run's lock. The commands of an agent queue on it."""
+
+
+Check = Callable[[Path, Sequence[dict[str, Any]]], None]
+"""What may refuse a run by its folder and the events in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,11 +197,11 @@ def _model_data(ref: ModelRef) -> dict[str, Any]:
 
 def reopen(
     world: World, project: Path, folder: Path, toolset: Toolset, rules: Sequence[Rule], by: str, changes: Any = (),
-    flags: Mapping[str, Sequence[str]] = {},
+    flags: Mapping[str, Sequence[str]] = {}, check: Check = lambda folder, events: None,
 ) -> Run:  # fmt: skip
     """Own a run again and append `resume`. Raises BusyError or JournalError.
 
-    `flags` are a person's words that hold from now on.
+    `flags` are a person's words that hold from now on. `check` may refuse what is in the journal once it is owned.
     """
     check_place(folder, world.allow_fs)
     world.seals = seal.ready(world.seals)
@@ -207,6 +211,8 @@ def reopen(
     with ExitStack() as stack:
         stack.callback(log.close)
         refuse_redacted(log)
+        refuse_renamed(folder, start)
+        check(folder, log.events)
         seal.keep(world.seals, log, going_on=True)
         run = Run(log, world, toolset, project, rules, (start.get("parent") or {}).get("depth", 0))
         tidy_attempts(run)

@@ -76,11 +76,17 @@ def behind(folder: Path, state: State, known: Collection[int], below: bool = Fal
     for op in state.ops.values():
         if op.n in known or op.verb == "verify":
             continue
-        if op.child is not None:
+        is_lost = op.child is not None and has_spent(op) and not (folder.parent / op.child).is_dir()
+        if op.child is not None and not is_lost:
             found += _of_child(folder.parent / op.child)
-        elif op.attempt and op.repeat != "pure":
+        elif is_lost or (op.attempt and op.repeat != "pure"):  # what a lost run did, nobody can tell any more
             found.append(Behind(folder, op, below))
     return found
+
+
+def has_spent(op: Operation) -> bool:
+    """Whether a call's own run came to an end, and so had begun, whatever became of its folder."""
+    return bool((op.result or {}).get("spent"))
 
 
 def _of_child(folder: Path) -> list[Behind]:

@@ -38,7 +38,7 @@ from harness.runs.narrow import bounds_of, for_worker
 from harness.runs.owning import due_at
 from harness.runs.peek import read_state
 from harness.runs.renewal import StandIns, refuse_unpriced
-from harness.runs.second import changed_since, is_set_otherwise, set_arguments, settings_below, take_over
+from harness.runs.second import changed_since, is_set_otherwise, refuse_lost, set_arguments, settings_below, take_over
 from harness.skills import Skill
 from harness.skills.check import resolve
 from harness.skills.discovery import Catalog
@@ -74,6 +74,7 @@ class Family:
         if wrong := damage_of(folder):
             raise JournalError(wrong, f"harness fork {lineage(folder)[-1].name}", str(folder))
         known = read_state(folder)
+        refuse_lost(parent, op, folder)
         moved = known is not None and is_set_otherwise(parent, op, known)
         if known is not None and not moved and (ended := _already(parent, folder, known)) is not None:
             _tell_of(parent.world, folder, parent.depth + 1)

@@ -176,7 +176,8 @@ def _start(source: Source, at: int, name: str, fresh: Mapping[str, Any]) -> dict
     """The source's first line under a new name and on this machine; its pins, its mark and its goal stay."""
     old, facts = dict(source.start), machine()
     link = {"run": source.folder.name, "seq": at}
-    given = {**fresh, "fork": link | ({"settled": fresh["settled"]} if "settled" in fresh else {})}
+    said = [*(old.get("fork") or {}).get("settled", ()), *fresh.get("settled", ())]  # what was lost before holds on
+    given = {**fresh, "fork": link | ({"settled": said} if said else {})}
     flags = {key: words for key, words in (old.pop("flags", None) or {}).items() if key != "allow"}
     for key in ("run", "parent", "fork"):
         old.pop(key, None)

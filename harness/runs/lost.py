@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +107,18 @@ def lineage(folder: Path) -> list[Path]:
     while above := [path for path in _of_one_time(found[-1]) if found[-1].name in _named_after(path)]:
         found.append(above[0])
     return found
+
+
+def way_on(line: Sequence[Path]) -> str:
+    """The command that goes on once what a damaged run of this lineage did is settled.
+
+    A call that has its end stays as it is: what stands on it asks for the words by itself. Else the top one is forked.
+    """
+    top = line[-1].name
+    above = [] if any(damage_of(run) for run in line[1:]) else [read_state(run) for run in line[1:2]]
+    ops = [op for state in above if state is not None for op in state.ops.values()]
+    has_ended = any(op.child == line[0].name and op.closed for op in ops)
+    return f"harness resume {top} (or its fork)" if has_ended else f"harness fork {top}"
 
 
 def settled(attempts: Collection[Path], top: Path, known: Path | None = None) -> list[dict[str, Any]]:

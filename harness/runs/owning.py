@@ -1,15 +1,18 @@
-"""Whether a run may be gone on with here and now: whose it was, what was removed from it, when it is due."""
+"""Whether a run may be gone on with here and now: whose it was, what was removed from it, whether it is over or due."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import BusyError, HarnessError
+from harness.events.fold import fold
 from harness.events.line import at_seconds
 from harness.events.log import Log, follow
 from harness.events.state import State
+from harness.loop.inbox import has_word
 from harness.runs.facts import machine
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ def last_host(events: Iterable[Mapping[str, Any]]) -> str:
 
 def check_resumable(world: World, folder: Path, state: State, options: Options) -> None:
     """Raises HarnessError for a run that is not gone on with: exit 2, or 75 where it is only too early."""
+    refuse_renamed(folder, state.start)
     if state.redacted:
         raise redacted(folder.name)
     refuse_other_host(folder, options.moved, options.command(folder.name, "--moved"))
@@ -32,6 +36,33 @@ def check_resumable(world: World, folder: Path, state: State, options: Options) 
     if due is not None and world.clock.wall() < due and not options.now:
         until = (state.park or {})["until"]
         raise BusyError(f"the run waits until {until}", f"sooner: {options.command(folder.name, '--now')}")
+
+
+def refuse_passed(world: World, folder: Path, state: State, is_spoken: bool) -> None:
+    """Raises HarnessError for a run that has passed and is told nothing new."""
+    if state.end is not None and state.end["stop"] == "passed" and not (is_spoken or has_word(folder, world.words)):
+        raise HarnessError("this run has passed", f"go on with a message: harness resume {folder.name} MESSAGE")
+
+
+def refuse_passed_meanwhile(
+    world: World, is_spoken: bool, seq: int, folder: Path, events: Sequence[dict[str, Any]]
+) -> None:
+    """The same once the run is owned: somebody else may have gone on with it after the event `seq` was looked at."""
+    if events[-1]["seq"] != seq:
+        refuse_passed(world, folder, fold(events), is_spoken)
+
+
+def refuse_renamed(folder: Path, start: Mapping[str, Any]) -> None:
+    """A run's name is the beginning of each of its calls' keys: under another one a keyed call would act once more.
+
+    Raises HarnessError where the folder has another name than the run in it.
+    """
+    name = str(start["run"])
+    if name == folder.name:
+        return
+    kept = folder.with_name(name)
+    fix = f"harness resume {name}" if kept.exists() else f"mv {shlex.quote(str(folder))} {shlex.quote(str(kept))}"
+    raise HarnessError(f"the folder {folder.name} holds the run {name}, whose calls go by that name", fix, str(folder))
 
 
 def due_at(state: State) -> float | None:

@@ -7,17 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError, JournalError
+from harness.events import seal
 from harness.events.amend import INPUTS
 from harness.events.fold import fold
 from harness.events.log import follow
 from harness.events.state import Operation, State
 from harness.loop.run import Run
 from harness.runs.begin import Order, changed_pins
-from harness.runs.behind import behind
-from harness.runs.fork import Source, copied, read_source
-from harness.runs.lost import lineage
+from harness.runs.behind import behind, has_spent
+from harness.runs.fork import Source, copied, read_source, settled_after
 from harness.runs.pins import pinned
 from harness.tools.arguments import parse
+
+LOST = "restore its folder from a copy, or do it in a new run"
 
 
 def take_over(parent: Run, op: Operation, folder: Path, order: Order) -> bool:
@@ -25,9 +27,23 @@ def take_over(parent: Run, op: Operation, folder: Path, order: Order) -> bool:
     source = _earlier(parent, op)
     if source is None:
         return False
-    fresh = {"parent": dict(order.parent or {}), "budget": dict(order.budget)}
-    copied(parent.world, source, _seam(source), fresh, folder)
+    at, said = _damaged_seam(source) if source.damage else (_seam(source), [])
+    fresh = {"parent": dict(order.parent or {}), "budget": dict(order.budget)} | ({"settled": said} if said else {})
+    copied(parent.world, source, at, fresh, folder)
     return True
+
+
+def _damaged_seam(source: Source) -> tuple[int, list[dict[str, Any]]]:
+    """Up to where an earlier call whose lines are lost is taken over, and what a person said of what these held.
+
+    Raises JournalError (exit 11): the call waits, it has not failed, until that is settled.
+    """
+    at = source.quiet[-1]
+    try:
+        return at, settled_after(source, at)
+    except HarnessError as error:
+        what = f"{source.folder.name}, the call before, is damaged ({source.damage}): {error.message}"
+        raise JournalError(what, error.fix, str(source.folder), error.exit_code) from error
 
 
 def _seam(source: Source) -> int:
@@ -52,17 +68,30 @@ def _earlier(parent: Run, op: Operation) -> Source | None:
             continue
         try:
             source = read_source(parent.folder.parent / other.child, parent.world.words)
-        except HarnessError:  # it was pruned, or never began: the one before may do
+        except HarnessError as error:  # it never began: the one before may do
+            if has_begun(parent, other):
+                what = f"{other.child}, the call before (#{other.n}), is lost: what it did would be done again"
+                raise HarnessError(f"{what} ({error.message})", LOST) from error
             continue
         if any(event["kind"] == "amend" and event["data"]["what"] == "redact" for event in source.events):
             what = f"{source.folder.name}, the call before (#{other.n}), was redacted: what it did would be done again"
             raise HarnessError(what, "do it in a new run")
-        if source.damage:  # what its stages did must not be done again for want of a line
-            fix = f"harness fork {lineage(source.folder)[-1].name}"
-            raise JournalError(source.damage, fix, str(source.folder))
-        if source.events[-1]["kind"] == "run.end":
+        if source.damage or source.events[-1]["kind"] == "run.end":
             return source
     return None
+
+
+def refuse_lost(parent: Run, op: Operation, folder: Path) -> None:
+    """Raises JournalError where an open call's own run began and its folder is gone."""
+    if not folder.exists() and has_begun(parent, op):
+        what = f"{folder.name}, which operation {op.n} began, is lost: what it did would be done again"
+        raise JournalError(what, LOST, str(folder))
+
+
+def has_begun(parent: Run, op: Operation) -> bool:
+    """Whether a call's own run is known to have begun, whatever became of its folder."""
+    parked = any(e["kind"] == "park" and op.n in e["data"]["ops"] for e in parent.log.events)
+    return parked or has_spent(op) or seal.is_known(parent.world.seals, str(op.child))
 
 
 def changed_since(folder: Path, digests: Mapping[str, Any]) -> list[dict[str, str]]:

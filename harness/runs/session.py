@@ -14,7 +14,6 @@ from harness.events.fold import fold
 from harness.events.log import follow
 from harness.events.scan import blob_text
 from harness.events.state import State
-from harness.loop.inbox import has_word
 from harness.loop.run import Run, World
 from harness.models import Model, ModelRef
 from harness.models.agent import FLAG, NAME
@@ -24,6 +23,7 @@ from harness.policy.budget import below, merged, parse_budget
 from harness.prompt.texts import limits_text
 from harness.runs import asking, sets
 from harness.runs.begin import (
+    Check,
     Order,
     begin,
     changed_pins,
@@ -48,7 +48,7 @@ from harness.runs.kit import (
 from harness.runs.narrow import bounds_of, check_there, confine, rebased, rebased_words
 from harness.runs.narrow import limits as in_force
 from harness.runs.opened import Session
-from harness.runs.owning import check_resumable, part_of
+from harness.runs.owning import check_resumable, part_of, refuse_passed, refuse_passed_meanwhile
 from harness.runs.peek import peek, whole_start
 from harness.runs.pins import pinned, said_in
 from harness.runs.renewal import StandIns, refuse_unpriced
@@ -183,9 +183,9 @@ def resume(world: World, catalog: Catalog, folder: Path, message: str | None, op
         raise part_of(folder, start)
     check_resumable(world, folder, state, options)
     world.early, world.ruled = options.now, bool(options.allow or options.deny)
-    is_spoken = message or options.sets or has_word(folder, world.words)
-    if state.end is not None and state.end["stop"] == "passed" and not is_spoken:
-        raise HarnessError("this run has passed", f"go on with a message: harness resume {folder.name} MESSAGE")
+    is_spoken = bool(message or options.sets)
+    refuse_passed(world, folder, state, is_spoken)
+    check = partial(refuse_passed_meanwhile, world, is_spoken, state.seq)
     path = Path(start.get("path") or "")
     before, limits = said_in(follow(folder)), parse_budget(options.budget)
     options = options.with_kept(before)
@@ -193,11 +193,11 @@ def resume(world: World, catalog: Catalog, folder: Path, message: str | None, op
     if message is not None and not is_skill:
         raise HarnessError("this run has no model that could hear a message", f"harness resume {folder.name}")
     if start.get("question"):
-        session = asking.resume_question(world, catalog, folder, start, options)
+        session = asking.resume_question(world, catalog, folder, start, options, check)
     elif is_skill:
-        session = _resume_skill(world, catalog, folder, path, start, options)
+        session = _resume_skill(world, catalog, folder, path, start, options, check)
     else:
-        session = _resume_other(world, catalog, folder, path, start, options)
+        session = _resume_other(world, catalog, folder, path, start, options, check)
     _speak(session.run, message, limits, options.source)
     session.warnings += earlier(before)
     session.warnings += moved_head(state.git, session.run.state.git)
@@ -221,7 +221,7 @@ def _speak(run: Run, message: str | None, limits: Mapping[str, str], source: str
 
 
 def _resume_skill(
-    world: World, catalog: Catalog, folder: Path, path: Path, start: dict[str, Any], options: Options
+    world: World, catalog: Catalog, folder: Path, path: Path, start: dict[str, Any], options: Options, check: Check
 ) -> Session:
     skill = find(catalog, str(path.parent))
     resolved = usable(catalog, skill)
@@ -245,7 +245,7 @@ def _resume_skill(
     in_force(world, {}, parse_budget(options.budget))  # one above a file's is refused before anything is written
     model = open_for(catalog, ref, skill, _goal(folder, start), values, opening(cwd, skill, world, options))
     rules = rules_of(kit, options, lambda: by_name(skill_uses(catalog, skill)))
-    run = reopen(world, catalog.project, folder, kit, rules, options.by, changes, options.kept())
+    run = reopen(world, catalog.project, folder, kit, rules, options.by, changes, options.kept(), check)
     session = _skill_session(run, catalog, resolved, model, options, cwd)
     session.warnings += unheard
     run.anew = options.model == (NAME, FLAG) and run.state.turn > 0  # it may have lost its memory
@@ -268,7 +268,7 @@ def _inputs(folder: Path, wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _resume_other(
-    world: World, catalog: Catalog, folder: Path, path: Path, start: dict[str, Any], options: Options
+    world: World, catalog: Catalog, folder: Path, path: Path, start: dict[str, Any], options: Options, check: Check
 ) -> Session:
     tool = read_tool(path, str(start["skill"]))
     kit, pipeline = tool_kit(catalog, tool), None
@@ -290,7 +290,7 @@ def _resume_other(
     confine(world, catalog.project, tool.parameters, values, kit)
     in_force(world, {}, parse_budget(options.budget))
     rules = rules_of(kit, options, lambda: by_name(run_uses(catalog, folder)))
-    run = reopen(world, catalog.project, folder, kit, rules, "user", changes, options.kept())
+    run = reopen(world, catalog.project, folder, kit, rules, "user", changes, options.kept(), check)
     sets.write(run, wanted)
     if pipeline is not None:
         session = _pipeline_session(run, catalog, path, pipeline, options)
