@@ -14,8 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.prompt.observation import clean
 from harness.secrets.masker import Masker, Pieces, Stream, merged
 from harness.secrets.prefixes import PATTERNS, looks
+from harness.secrets.unseen import seen
 from tests.planting import SECRETS, every_form, left_in, planted
 
 MASKER = Masker(SECRETS)
@@ -183,3 +185,59 @@ def test_what_looks_like_a_credential_is_masked_by_its_kind(name: str) -> None:
     assert Masker().text(LOOKS[name]) == LOOKS[name]
 
 
+UNSEEN = (
+    "\x1b[31m", "\x1b[1;38;5;9m\x1b[K", "\x1b]8;;https://a.example\x1b\\", "\x1b(B", "\x1b\r0", "\x1b[4\rm", "\x07",
+    "\0" * 9, "\u200b", "\ufeff", "\u00ad", "\u2060", "\u202e", "\U000e0041", "\x85", "\ufe0f",
+    "\u200d\x1b[0m\x7f",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("between", UNSEEN, ids=ascii)
+def test_a49_what_cleaning_takes_out_of_a_secret_hides_it_from_nobody(between: str) -> None:
+    """In the middle, between all letters, in a wrapped encoding and in what only looks like a credential."""
+    value, token = SECRETS["API_TOKEN"], "ghp_" + "a1B2" * 9
+    encoded = "\n".join(
+        base64.b64encode(b"x" * 50 + value.encode() + b"y" * 50).decode()[at : at + 76] for at in (0, 76, 152)
+    )
+    for text in (value[:7] + between + value[7:], between.join(value), encoded[:100] + between + encoded[100:],
+                 token[:9] + between + token[9:]):  # fmt: skip
+        found: set[str] = set()
+        masked = MASKER.text(f"before {text} after", found, net=True)
+        assert found and masked.startswith("before ") and masked.endswith(" after")
+        assert left_in(clean(masked).encode()) == [] and "ghp_a1" not in clean(masked)
+
+
+@given(
+    st.lists(
+        st.sampled_from([*UNSEEN, "\x1b", "[", "3", "m", " ", "\r", "\n", "ä", *"tok-4711-Az09qwertY"]), max_size=60
+    )
+)
+def test_no_cleaned_text_holds_a_secret_that_the_masker_left(parts: list[str]) -> None:
+    value = "tok-4711-Az09qwertY"
+    masker = Masker({"TOKEN": value})
+    for text in ("".join(parts), "".join(part + letter for part, letter in zip(parts, value * 4, strict=False))):
+        assert value not in clean(masker.text(text).replace("[secret:TOKEN]", "|"))
+
+
+def test_every_letter_that_cleaning_takes_out_is_looked_through() -> None:
+    for letter in map(chr, range(0x110000)):
+        if not letter.isprintable() and letter not in "\n\r" and clean(letter) == "":
+            assert seen(letter.encode()) == b"", ascii(letter)
+    for kept in ("\n", "\r\n", "\t", "ä", "—", "é", "中", "🙂", " "):
+        assert seen(kept.encode()) == kept.encode()
+
+
+@pytest.mark.parametrize("size", [1, 3, 64])
+def test_a49_a_coloured_secret_in_pieces_is_masked_as_the_whole_is(size: int) -> None:
+    value = SECRETS["API_TOKEN"]
+    coloured = "\x1b[38;5;11m".join(value)
+    raw = f"one {coloured} two {value[:5]}\u200b\x07{value[5:]} three \x1b[0m\n".encode() * 3
+    pieces = Pieces(MASKER, set())
+    made = b"".join(pieces.feed(raw[at : at + size]) for at in range(0, len(raw), size)) + pieces.flush()
+    assert made == MASKER.raw(raw) and made.count(b"[secret:API_TOKEN]") == 6
+
+
+def test_a_secret_with_what_nobody_sees_in_it_is_masked_as_it_is_and_as_it_is_shown() -> None:
+    value = "one\u200btwo\x07three"
+    masker = Masker({"ODD": value})
+    assert masker.text(f"<{value}>") == masker.text(f"<{clean(value)}>") == "<[secret:ODD]>"

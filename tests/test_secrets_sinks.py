@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.events.line import parse
+from harness.prompt.observation import clean as clean_text
 from tests.cage_world import Caged, make
 from tests.loop_world import Person, Ran, Said, call, finish, reply
 from tests.planting import HOWS, SECRETS, every_form, left_below, left_in, policy_for, spill
@@ -45,6 +46,26 @@ def test_a49_what_a_tool_gives_away_reaches_no_record_and_is_reported(project: C
     assert {(name, tool, sink) for name in SECRETS} <= leaks(ran)
     assert ran.stop.name == "passed"
     assert [end for end in ran.ends() if end[0] == tool] == [(tool, "FAILED" if sink == "stderr" else "OK")]
+
+
+@pytest.mark.parametrize("effect", ["read", "write"])
+def test_a49_a_coloured_secret_is_masked_before_its_colour_is_taken_out(project: Caged, effect: str) -> None:
+    """As `grep --color` prints it: what the model is shown has no colour, and would hold the whole value."""
+    show = """import os
+value = os.environ["API_TOKEN"]
+for one in ("\\x1b[31m", "\\u200b", "\\x00", "\\x1b]0;title\\x07"):
+    print("token=" + value[:6] + one + value[6:], flush=True)
+open(os.environ["HARNESS_OUT"] + "/kept", "w").write(value[:6] + "\\x1b[1m" + value[6:])"""
+    project.private("policy.yaml", policy_for("spill", "spill-more", "show"))
+    header = f"#!/usr/bin/env python3\n# @describe x\n# @meta effect {effect}\n# @env API_TOKEN!\n"
+    project.file("bin/show", header + show, executable=True)
+    project.skill(tools="show")
+    ran = project.run([reply(call("show")), finish()])
+    for path in ran.folder.rglob("*"):
+        text = path.read_text("utf-8", "replace") if path.is_file() else ""
+        for raw in (text, text.encode().decode("unicode_escape", "replace") if path.suffix == ".jsonl" else ""):
+            assert SECRETS["API_TOKEN"] not in clean_text(raw), path
+    assert {("API_TOKEN", "show", "stdout"), ("API_TOKEN", "show", "file")} <= leaks(ran)
 
 
 def test_a49_the_model_sees_the_names_in_place_of_the_values(project: Caged) -> None:

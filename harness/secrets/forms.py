@@ -8,6 +8,8 @@ from base64 import b64encode
 from collections.abc import Iterator
 from urllib.parse import quote, quote_plus
 
+from harness.secrets.unseen import seen
+
 SHORTEST = 8
 """Bytes of the shortest form that is looked for."""
 _URL_SAFE = ("", "/", "!'()*", ";,/?:@&=+$!'()*#")
@@ -18,7 +20,8 @@ _FOR_URLS = bytes.maketrans(b"+/", b"-_")
 def forms(value: str) -> frozenset[bytes]:
     """Every form of a value, each at least SHORTEST bytes: raw, JSON, URL, HTML, base64 at each alignment, hex."""
     found: set[bytes] = set()
-    for text in {value, value.strip()}:
+    cleaned = seen(value.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
+    for text in {value, value.strip(), cleaned}:
         raw = text.encode("utf-8", "surrogatepass")
         found.update(form.encode("utf-8", "surrogatepass") for form in (text, *_escaped(text), *_for_urls(text)))
         found.update((*_base64(raw), raw.hex().encode(), raw.hex().upper().encode()))

@@ -10,9 +10,12 @@ from threading import Lock
 from harness.secrets.forms import SHORTEST, forms
 from harness.secrets.grams import Grams
 from harness.secrets.prefixes import looks
+from harness.secrets.unseen import Gaps, seen
 
 LINE = 60
 """Columns of the narrowest lines that are taken for a wrapped text."""
+MOST_HELD = 1 << 16
+"""Bytes that are held back at most of a text in pieces, whatever nobody sees of them."""
 _ENDS = b"\r\n"
 Span = tuple[int, int, str]
 """Where a secret stands: start, end, name."""
@@ -53,7 +56,7 @@ class Masker:
 
         With `net` also what looks like a credential, by the name of its kind.
         """
-        spans = [*self.spans(raw), *(looks(raw) if net else ())]
+        spans = self.spans(raw, net=net)
         if not spans:
             return raw
         if found is not None:
@@ -66,8 +69,19 @@ class Masker:
         masked = self.raw(raw, found, net=net)
         return text if masked is raw else masked.decode("utf-8", "surrogatepass")
 
-    def spans(self, raw: bytes) -> list[Span]:
-        """Every occurrence of a form, overlapping ones too; some are wrapped, so it looks as if all were one line."""
+    def spans(self, raw: bytes, *, net: bool = False) -> list[Span]:
+        """Every occurrence of a form, overlapping ones too, also of one that is whole only once `raw` is cleaned."""
+        found, plain = self._spans(raw, net), seen(raw)
+        if plain is raw or not (hidden := self._spans(plain, net)):
+            return found
+        gaps = Gaps(raw)
+        return [*found, *((gaps.start(start), gaps.end(end), name) for start, end, name in hidden)]
+
+    def _spans(self, raw: bytes, net: bool) -> list[Span]:
+        return [*self._wrapped(raw), *(looks(raw) if net else ())]
+
+    def _wrapped(self, raw: bytes) -> list[Span]:
+        """Some forms are wrapped, so it looks as if all were one line."""
         joined = raw.translate(None, _ENDS) if b"\n" in raw or b"\r" in raw else raw
         found = [(start, start + len(form), about) for start, form, about in self._grams.found(joined)]
         if joined is raw or not found:
@@ -109,6 +123,16 @@ def replaced(raw: bytes, spans: Iterable[Span]) -> bytes:
     return b"".join([*parts, raw[at:]])
 
 
+def _begin(raw: bytes, size: int) -> int:
+    """Where the last `size` bytes begin, not counting what nobody sees, nor a letter that the end divides."""
+    start = max(0, len(raw) - size - MOST_HELD)
+    end = raw[start:]
+    plain = seen(end)
+    if plain is end or not size:
+        return len(raw) - size
+    return start + Gaps(end).end(max(0, len(plain) - size - 3))
+
+
 class Pieces:
     """Bytes that come in pieces, masked: what a secret could still begin in is held back from each piece.
 
@@ -121,7 +145,7 @@ class Pieces:
     def feed(self, piece: bytes, reach: int | None = None) -> bytes:
         """Take a piece; what is safe by now. `reach` is how many bytes a secret may take."""
         self._rest += piece
-        return self._taken(len(self._rest) - max(0, (self._masker.reach if reach is None else reach) - 1))
+        return self._taken(_begin(self._rest, max(0, (self._masker.reach if reach is None else reach) - 1)))
 
     def flush(self) -> bytes:
         """The rest: nothing follows."""
