@@ -419,3 +419,18 @@ def test_a_verifier_that_cannot_start_is_named(verified: Project) -> None:
 def test_judging_an_answer_costs_no_call(verified: Project) -> None:
     ran = verified.run([reply(call("look")), finish("good")], budget="calls=1")
     assert ran.stop.name == "passed"
+
+
+def test_a_word_for_a_tool_that_is_no_more_is_said_and_counts_for_nothing(project: Project) -> None:
+    """It stands in the journal, where nobody can take it back."""
+    project.tool("gone", head="@meta effect external")
+    project.tool("look")
+    project.skill(tools="gone look")
+    ran = project.run([reply(call("gone")), finish()], allow=("gone",), deny=("look",))
+    assert ran.stop.name == "passed"
+    (project.path / "bin" / "gone").unlink()
+    (project.path / "bin" / "look").unlink()
+    project.tool("other")
+    project.skill(tools="other")
+    more = project.resume(ran.folder, message="and now?", accept=True)
+    assert more.stop.name in ("failed", "passed") and more.of("resume")[-1]["data"]["changes"]

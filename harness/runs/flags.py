@@ -23,7 +23,8 @@ class Options:
     says whose the goal or message is: `user` for typed words, `input` for a text from a file or a pipe, as the inputs
     that `foreign` names are. `now` resumes before a run's time, `moved` one whose folder came from another host. `sets`
     are STAGE.PARAM=VALUE, `context` files that the model is pointed to. `by` is user, or agent for its commands.
-    `is_open` lets every tool of the skill be called at once: an evaluation measures what its order is worth.
+    `held` are those of `allow` and `deny` that an earlier opening said: what they name may be gone. `is_open` lets
+    every tool of the skill be called at once: an evaluation measures what its order is worth.
     """
 
     model: tuple[str, str] | None = None
@@ -39,6 +40,7 @@ class Options:
     context: tuple[str, ...] = ()
     by: str = "user"
     is_open: bool = False
+    held: tuple[str, ...] = ()
     wishes: Wishes = field(default_factory=Wishes)
 
     def kept(self) -> dict[str, list[str]]:
@@ -49,10 +51,12 @@ class Options:
     def with_kept(self, flags: Mapping[str, Any]) -> Options:
         """The same with what was said of the run before, by kind."""
         allow, deny = ((*flags.get(name, ()), *mine) for name, mine in (("allow", self.allow), ("deny", self.deny)))
-        is_open = self.is_open or "open" in flags
+        said = (*flags.get("allow", ()), *flags.get("deny", ()))
+        held = tuple(text for text in said if text not in (*self.allow, *self.deny))
         return replace(
-            self, allow=tuple(dict.fromkeys(allow)), deny=tuple(dict.fromkeys(deny)), is_open=is_open
-        )
+            self, allow=tuple(dict.fromkeys(allow)), deny=tuple(dict.fromkeys(deny)), held=held,
+            is_open=self.is_open or "open" in flags,
+        )  # fmt: skip
 
     def command(self, run: str, flag: str) -> str:
         """The same resume once more, with a further flag: one that was left out would ask for something else."""
@@ -79,18 +83,30 @@ def rules_of(kit: Toolset, options: Options, below: Callable[[], Mapping[str, To
     known = {**kit.workers, **kit.tools}
     if any(name not in known for name in names):
         known = {**below(), **known}
+    held = {shlex_words(text)[0] for text in options.held}
     for name in names:
-        if name not in known:
+        if name not in known and name not in held:
             fix = f"name one of: {' '.join(known)}"
             raise HarnessError(f"{name} is no tool of this run{near_text(name, known)}", fix)
     denied = (Rule("deny", (name,), place=f"--deny {name}", source="run") for name in options.deny)
-    return (*(_allow(known, text) for text in options.allow), *denied)
+    allowed = (_held(known, text) if text in options.held else _allow(known, text) for text in options.allow)
+    return (*(rule for rule in allowed if rule is not None), *denied)
 
 
-def earlier(before: Mapping[str, Sequence[str]]) -> list[str]:
+def _held(known: Mapping[str, Tool], text: str) -> Rule | None:
+    """What a word said before comes to today; None where it speaks of a tool or an option that is no more."""
+    try:
+        return _allow(known, text) if shlex_words(text)[0] in known else None
+    except HarnessError:
+        return None
+
+
+def earlier(before: Mapping[str, Sequence[str]], rules: Sequence[Rule]) -> list[str]:
     """What a person is told of the words that let calls pass since they were said: they widen nothing silently."""
+    there = {rule.place for rule in rules}
     return [
         f"allowed by an earlier word, for the whole of this run: {shlex.join(('--allow', text))}"
+        + ("" if f"--allow {text!r}" in there else "; it counts for nothing: that tool or option is no more")
         for text in before.get("allow", ())
     ]
 

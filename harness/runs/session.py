@@ -199,7 +199,7 @@ def resume(world: World, catalog: Catalog, folder: Path, message: str | None, op
     else:
         session = _resume_other(world, catalog, folder, path, start, options, check)
     _speak(session.run, message, limits, options.source)
-    session.warnings += earlier(before)
+    session.warnings += earlier(before, session.run.flags)
     session.warnings += moved_head(state.git, session.run.state.git)
     if session.run.state.policy != state.policy:
         session.warnings.append("the policy is not what it was: today's decides, and approvals not used yet are void")
