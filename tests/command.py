@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import io
 import json
 import os
 import pty
 import select
 import signal
+import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 import time
 from collections.abc import Callable
@@ -69,6 +72,8 @@ def harness(
     *arguments: str, cwd: Path, stdin: str | None = None, **env: str
 ) -> subprocess.CompletedProcess[str]:  # fmt: skip
     """One command to its end, without a terminal. Standard input is an open, silent pipe unless given."""
+    if can_fork(arguments, stdin, env):
+        return forked(arguments, cwd, clean_env(home_of(cwd), **env), stdin)
     read, write = os.pipe()
     try:
         given: dict[str, Any] = {"stdin": read} if stdin is None else {"input": stdin}
@@ -79,6 +84,58 @@ def harness(
     finally:
         os.close(read)
         os.close(write)
+
+
+SMALL = 32_000
+"""Bytes that a socket and a pipe take at once."""
+_zygote: list[tuple[socket.socket, subprocess.Popen[bytes]]] = []
+
+
+def can_fork(arguments: tuple[str, ...], stdin: str | None, env: dict[str, str]) -> bool:
+    """Whether a fork of a loaded process is the same: the interpreter itself is told nothing, and nothing is large."""
+    told = any(name.startswith(("PYTHON", "LC_", "LANG")) for name in env)
+    size = sum(map(len, arguments)) + len(stdin or "") + sum(map(len, env.values()))
+    return not told and size < SMALL
+
+
+def forked(
+    arguments: tuple[str, ...], cwd: Path, env: dict[str, str], stdin: str | None
+) -> subprocess.CompletedProcess[str]:
+    """The same by a process that has loaded everything already (`tests/zygote.py`)."""
+    if not _zygote:
+        here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with there:
+            command = [sys.executable, str(ROOT / "tests" / "zygote.py")]
+            _zygote.append((here, subprocess.Popen(command, stdin=there, env=clean_env(ROOT))))
+    other = _zygote[0][0]
+    read, write = os.pipe()
+    if stdin is not None:
+        os.write(write, stdin.encode())
+        os.close(write)
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        asked = json.dumps({"words": arguments, "cwd": str(cwd), "env": env}).encode()
+        socket.send_fds(other, [asked], [read, out.fileno(), err.fileno()])
+        os.close(read)
+        try:
+            code = _ended(other, [*COMMAND, *arguments])
+        finally:
+            if stdin is None:
+                os.close(write)
+        out.seek(0)
+        err.seek(0)
+        said, told = (io.TextIOWrapper(file).read() for file in (out, err))
+    return subprocess.CompletedProcess([*COMMAND, *arguments], code, said, told)
+
+
+def _ended(other: socket.socket, command: list[str]) -> int:
+    other.settimeout(60)
+    pid = int(other.recv(64))
+    try:
+        return int(other.recv(64))
+    except TimeoutError:
+        os.killpg(pid, signal.SIGKILL)
+        other.recv(64)
+        raise subprocess.TimeoutExpired(command, 60) from None
 
 
 def start(*arguments: str, cwd: Path, **env: str) -> subprocess.Popen[str]:
