@@ -12,11 +12,17 @@ import pytest
 from harness.errors import BusyError, HarnessError
 from harness.events.io import IO
 from harness.events.lock import take
+from harness.runs.above import check_alone, staying
+from harness.runs.fork import fork as fork_run
+from harness.runs.fork import point, read_source
 from harness.runs.index import NAME, Index
 from harness.runs.list import Listed, read
 from harness.runs.prune import TRASH, Wish, chosen, leftovers, remove
+from harness.runs.stopping import end_here
 from harness.runs.tree import empty
 from tests.command import COMMAND, AtTerminal, events, harness, home_of, newest, start, waits
+from tests.loop_world import Project, Ran, call, reply
+from tests.loop_world import finish as done_with
 from tests.past_runs import DAY, ENDED, PARKED, Killed, killed_at, past_run
 from tests.run_files import add_pipeline, add_skill, calls, finish, make_project, script
 
@@ -191,6 +197,59 @@ def test_a_family_stays_together_while_one_of_it_may_not_go(tmp_path: Path) -> N
     assert names(tmp_path, Wish(relatives=frozenset({"forks"}))) == []
 
 
+@pytest.fixture
+def forked(tmp_path: Path) -> tuple[Ran, Path, Path]:
+    """A run that has ended, its pipeline's own run, and a fork that goes on from there and waits for an approval."""
+    made = Project(tmp_path)
+    made.tool("pay", "echo paid", "@meta effect external")
+    made.stages("line", "a: {run: [pay]}")
+    made.skill(tools="line pay")
+    ran = made.run([reply(call("line")), reply(call("pay")), done_with()], allow=("pay",))
+    assert ran.stop.name == "passed"
+    source = read_source(ran.folder)
+    fork = fork_run(made.world(), source, point(source, int(ran.of("tool.end")[0]["seq"])))
+    assert made.resume(fork).stop.name == "needs-approval"
+    return ran, ran.child(), fork
+
+
+CHILDREN = frozenset({"children"})
+
+
+def test_what_a_waiting_fork_goes_on_from_stays(forked: tuple[Ran, Path, Path]) -> None:
+    """Its next call of the pipeline is a copy of the one that is deleted: without that it would pay again."""
+    ran, child, fork = forked
+    runs = ran.folder.parent
+    with pytest.raises(HarnessError, match=f"{child.name} is a call that {fork.name}, a fork, goes on from") as caught:
+        names(runs, Wish(named=(ran.folder,), relatives=CHILDREN))
+    assert f"harness stop {fork.name[-8:]}" in caught.value.fix
+    assert names(runs, Wish(relatives=CHILDREN)) == []  # nor by itself
+    assert names(runs, Wish(named=(ran.folder,))) == [ran.folder.name]  # the fork needs no line of it
+    assert names(runs, Wish(named=(ran.folder,), relatives=CHILDREN, force=True)) == [child.name, ran.folder.name]
+
+
+def test_an_orphaned_call_stays_too_until_the_fork_has_ended(forked: tuple[Ran, Path, Path]) -> None:
+    ran, child, fork = forked
+    runs = ran.folder.parent
+    remove(read(ran.folder), IO(), runs.with_name("seals"), force=False)
+    assert names(runs, Wish()) == []
+    end_here(Project(runs.parent.parent).world(), runs.parent.parent, fork, now=False)
+    assert set(names(runs, Wish())) == {fork.name, child.name}
+    with Index(runs, runs.with_name("seals")) as index:
+        every = list(index.runs())
+    gone = [run for run in every if run.folder == child]
+    assert [(run.name, other.name) for run, other in staying(every, gone)] == [(child.name, fork.name)]  # it is said
+
+
+def test_what_a_waiting_fork_goes_on_from_is_not_redacted(forked: tuple[Ran, Path, Path]) -> None:
+    ran, child, _ = forked
+    with Index(ran.folder.parent, ran.folder.parent.with_name("seals")) as index:
+        every = list(index.runs())
+    meant = [run for run in every if run.folder in (child, ran.folder)]
+    with pytest.raises(HarnessError, match="a fork, goes on from"):
+        check_alone(every, meant, ran.folder, force=False)
+    check_alone(every, meant, ran.folder, force=True)
+
+
 def test_a_run_that_was_gone_on_with_meanwhile_stays(tmp_path: Path) -> None:
     folder = past_run(tmp_path, 1, ENDED)
     listed: Listed = read(folder)
@@ -256,7 +315,7 @@ def test_an_ended_child_of_a_run_that_stays_goes_with_a_warning(project: Path) -
     assert prune(project, child.name)[0] == 2
     code, gone, said = prune(project, child.name, "--force")
     assert (code, gone) == (0, [child.name])
-    assert f"warning: {top.name} stays: gone on with, it would do again what {child.name} did" in said
+    assert f"warning: {top.name} stays: gone on with, a second call of what {child.name} did is refused" in said
 
 
 def test_a_run_that_works_for_one_which_goes_on_goes_only_with_it(project: Path) -> None:

@@ -128,7 +128,7 @@ def _told(said: Globals, gone: list[Listed], every: list[Listed], left: int, don
         print_json({"pruned": [run.name for run in gone], "done": done, "leftovers": left, "left_behind": behind})
         return 0
     for run, parent in above.staying(every, gone):
-        say(said, f"warning: {parent.name} stays: gone on with, it would do again what {run.name} did")
+        say(said, f"warning: {parent.name} stays: gone on with, a second call of what {run.name} did is refused")
     for run in gone:
         typer.echo(run.name)
     if not gone and not left:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from harness.events.attempts import is_unknown
 from harness.events.io import IO
 from harness.events.seal import seal_path
 from harness.events.witness import path_of
-from harness.runs.above import parent_of, works_for
+from harness.runs.above import check_held, held, parent_of, works_for
 from harness.runs.find import short_id
 from harness.runs.list import Listed, is_owned, read
 from harness.runs.peek import read_state
@@ -53,10 +53,14 @@ def chosen(runs: Sequence[Listed], wish: Wish) -> list[Listed]:
         first = [run for run in first if run not in tops[: wish.keep]]
     first = [run for run in first if _fits(run, wish)]
     if not wish.named:
-        return [run for top in first if not why_not(top) for run in _family(runs, top, wish) or ()]
+        needed = {run.name for run, _ in held(runs, runs)}
+        return [run for top in first if not why_not(top) for run in _family(runs, top, wish, needed) or ()]
     for run in first:
         _check_named(run, runs, wish)
-    return list(dict.fromkeys(one for run in first for one in _with_relatives(runs, run, wish)))
+    gone = list(dict.fromkeys(one for run in first for one in _with_relatives(runs, run, wish)))
+    if not wish.force:
+        check_held(runs, gone)
+    return gone
 
 
 def _tops(runs: Sequence[Listed]) -> list[Listed]:
@@ -106,10 +110,10 @@ def _check_named(run: Listed, runs: Sequence[Listed], wish: Wish) -> None:
         raise HarnessError(f"{run.name} {why}", fix)
 
 
-def _family(runs: Sequence[Listed], top: Listed, wish: Wish) -> list[Listed] | None:
-    """A run with those that go along; None where one of them may not go."""
+def _family(runs: Sequence[Listed], top: Listed, wish: Wish, needed: Collection[str]) -> list[Listed] | None:
+    """A run with those that go along; None where one of them may not go, or a fork needs it still."""
     family = list(_with_relatives(runs, top, wish))
-    return None if any(why_not(run) for run in family) else family
+    return None if any(why_not(run) or run.name in needed for run in family) else family
 
 
 def _with_relatives(runs: Sequence[Listed], run: Listed, wish: Wish) -> Iterator[Listed]:
