@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import Any
 
 import harness
+from harness.cli.main import main
 
 HEAVY = ("harness.view.live", "harness.models.anthropic", "harness.models.local", "harness.models.child")
 """What a command loads only where it needs it, and what costs more than a fork saves."""
@@ -36,15 +37,16 @@ def serve(requests: socket.socket) -> None:
         pid = os.fork()
         if pid == 0:
             requests.close()
-            run(json.loads(raw), streams)
+            become(json.loads(raw), streams)
+            sys.exit(main())  # and to the end of the interpreter, which waits for threads as it does for any command
         for fd in streams:
             os.close(fd)
         requests.send(b"%d\n" % pid)
         requests.send(b"%d\n" % os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 
-def run(request: dict[str, Any], streams: list[int]) -> None:
-    """Become the command. Never returns."""
+def become(request: dict[str, Any], streams: list[int]) -> None:
+    """Take on the command's session, streams, folder, environment and words."""
     os.setsid()
     for number, fd in enumerate(streams):
         os.dup2(fd, number)
@@ -55,20 +57,6 @@ def run(request: dict[str, Any], streams: list[int]) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w", buffering=1)  # noqa: SIM115
     sys.argv = ["harness", *request["words"]]
-    code: Any = 1
-    try:
-        from harness.cli.main import main
-
-        code = main()
-    except SystemExit as end:
-        code = end.code
-    finally:
-        for stream in (sys.stdout, sys.stderr):
-            try:
-                stream.flush()
-            except (OSError, ValueError):
-                continue
-        os._exit(code if isinstance(code, int) else 0 if code is None else 1)
 
 
 if __name__ == "__main__":
