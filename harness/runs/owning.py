@@ -12,7 +12,6 @@ from harness.events.fold import fold
 from harness.events.line import at_seconds
 from harness.events.log import Log, follow
 from harness.events.state import State
-from harness.loop.inbox import has_word
 from harness.runs.facts import machine
 
 if TYPE_CHECKING:
@@ -40,6 +39,8 @@ def check_resumable(world: World, folder: Path, state: State, options: Options) 
 
 def refuse_passed(world: World, folder: Path, state: State, is_spoken: bool) -> None:
     """Raises HarnessError for a run that has passed and is told nothing new."""
+    from harness.loop.inbox import has_word  # loads all that drives a run
+
     if state.end is not None and state.end["stop"] == "passed" and not (is_spoken or has_word(folder, world.words)):
         raise HarnessError("this run has passed", f"go on with a message: harness resume {folder.name} MESSAGE")
 
