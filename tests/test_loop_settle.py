@@ -136,6 +136,48 @@ def test_a_query_whose_words_no_longer_fit_is_said_before_anything_happens(proje
     assert len(effects(project)) == 1
 
 
+@pytest.mark.parametrize("now", ["gone", "a write", "named no more"])
+def test_a_query_that_can_no_longer_be_asked_leaves_it_to_a_person(project: Project, now: str) -> None:
+    ran = cut_in_tool(paying(project, "queryable"))
+    if now == "gone":
+        (project.path / "bin" / "asked").unlink()
+    elif now == "a write":
+        project.tool("asked", "echo asked >> asking", "@meta effect write\n@arg op!")
+    else:
+        project.tool("pay", PAY, OPAQUE)
+    more = project.resume(ran.folder, accept=True)
+    assert (more.stop.name, more.spawned, more.end["ops"]) == ("unknown-outcome", [], [1])
+    project.say(ran.folder, "settle", word="happened")
+    assert (project.resume(ran.folder).stop.name, len(effects(project))) == ("passed", 1)
+
+
+def test_a_tool_that_is_gone_leaves_its_queryable_call_to_a_person(project: Project) -> None:
+    ran = cut_in_tool(paying(project, "queryable"))
+    (project.path / "bin" / "pay").unlink()
+    project.skill(tools="asked")
+    more = project.resume(ran.folder, accept=True)
+    assert (more.stop.name, more.spawned, more.end["ops"]) == ("unknown-outcome", [], [1])
+
+
+def test_a_noted_end_is_recorded_though_its_tool_is_gone(project: Project) -> None:
+    ran = cut_in_tool(paying(project, "opaque"), rc="000\n")
+    (project.path / "bin" / "pay").unlink()
+    project.tool("other")
+    project.skill(tools="other")
+    more = project.resume(ran.folder, accept=True)
+    assert (more.stop.name, outcomes(more), more.of("tool.end")[0]["data"]["by"]) == ("passed", ["done"], "shim")
+
+
+def test_no_approval_is_said_to_be_void_of_a_call_that_needed_none(project: Project) -> None:
+    ran = cut_in_tool(paying(project, "keyed"))
+    project.tool("pay", f"{PAY}; true", KEYED)
+    more = project.resume(ran.folder, accept=True)
+    assert (more.stop.name, set(effects(project))) == ("passed", {f"{ran.folder.name}/1"})
+    assert [note for note in more.notes() if "operation 1" in note] == [
+        "operation 1 is judged anew: pay is not what it was."
+    ]
+
+
 def test_a_query_cut_short_is_asked_again(project: Project) -> None:
     ran = paying(project, "queryable")
     cut_in_tool(ran)

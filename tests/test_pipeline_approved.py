@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -208,9 +209,13 @@ def cut_in(ran: Ran, op: int) -> None:
     lines = path.read_bytes().splitlines(keepends=True)
     at = next(i for i, e in enumerate(ran.events) if e["kind"] == "tool.start" and e["op"] == op)
     path.write_bytes(b"".join(lines[: at + 1]))
+    for later in (ran.folder / "ops").iterdir():
+        if int(later.name) > op:
+            shutil.rmtree(later)
     attempt = ran.folder / "ops" / str(op) / "1"
-    (attempt / "started").write_text(".")
-    (attempt / "rc").write_text("....")
+    if (attempt / "started").exists():  # else it is a run of its own
+        (attempt / "started").write_text(".")
+        (attempt / "rc").write_text("....")
 
 
 def cut(project: Project, repeat: str) -> Ran:
@@ -314,3 +319,114 @@ def test_a_keyed_call_that_policy_denies_now_is_left_to_a_person(skill: Project)
     skill.trust = Trust()
     more = skill.resume(ran.folder)
     assert (more.stop.name, more.end["ops"], sent(skill)) == ("unknown-outcome", [2], ["me"])
+
+
+PAIR = """
+a: {run: [send, --to, a]}
+b: {run: [send, --to, b]}
+"""
+
+
+def without_a(project: Project, stages: str = "b: {run: [send, --to, b]}") -> None:
+    project.stages("pair", stages)
+
+
+def cut_pair(project: Project, repeat: str) -> Ran:
+    """A pipeline in whose first stage the harness was killed."""
+    project.tool("send", 'echo "$2" >> sent', f"@option --to! <W>  whom\n@meta effect write\n@meta repeat {repeat}")
+    project.stages("pair", "a: {run: [send, --to, a]}\nb: {run: [send, --to, b], needs: [a]}\n")
+    ran = project.pipeline(project.path / "bin" / "pair")
+    cut_in(ran, 1)
+    (project.path / "sent").write_text("a\n")
+    return ran
+
+
+@pytest.mark.parametrize("left", ["b: {run: [send, --to, b]}", "o: {run: [send, --to, a]}", "o: {run: [make]}"])
+def test_an_approved_stage_that_was_taken_out_is_not_carried_out(project: Project, left: str) -> None:
+    project.tool("make")
+    project.stages("pair", PAIR)
+    ran = project.pipeline(project.path / "bin" / "pair")
+    project.say(ran.folder, "approve", 1)
+    without_a(project, left)
+    more = project.resume(ran.folder, accept=True)
+    assert sent(project) == []
+    assert "the approval of operation 1 is void: its stage is no more in the pipeline." in more.notes()
+    assert 1 not in more.end.get("ops", ())
+
+
+def test_a_remembered_yes_to_a_stage_that_was_taken_out_is_void(project: Project) -> None:
+    """Said before the file changed, and in the journal already."""
+    project.stages("pair", PAIR)
+    ran = project.pipeline(project.path / "bin" / "pair")
+    project.say(ran.folder, "approve", 1)
+    project.say(ran.folder, "approve", 2)
+    without_a(project)
+    more = project.resume(ran.folder, accept=True)
+    assert (more.stop.name, sent(project)) == ("passed", ["b"])
+
+
+@pytest.mark.parametrize("repeat", ["keyed", "opaque"])
+def test_what_a_stage_may_have_done_that_was_taken_out_is_left_to_a_person(project: Project, repeat: str) -> None:
+    ran = cut_pair(project, repeat)
+    without_a(project)
+    more = project.resume(ran.folder, accept=True)
+    assert (more.stop.name, more.end["ops"]) == ("unknown-outcome", [1])
+    assert sent(project).count("a") == 1
+    project.say(ran.folder, "settle", 1, word="did-not-happen")
+    more = project.resume(ran.folder)
+    assert (more.stop.name, sent(project).count("a"), sent(project).count("b")) == ("passed", 1, 1)
+
+
+def test_a_tool_whose_outcome_stays_unknown_starts_no_more_for_the_stages_that_are_left(project: Project) -> None:
+    ran = cut_pair(project, "opaque")
+    without_a(project, "other: {run: [send, --to, other]}")
+    assert project.resume(ran.folder, accept=True).stop.name == "unknown-outcome"
+    project.say(ran.folder, "settle", 1, word="unknown")
+    more = project.resume(ran.folder)
+    assert (more.stop.name, "other" in sent(project)) == ("failed", False)
+
+
+def test_what_a_stage_did_that_was_taken_out_is_recorded_by_what_it_left(project: Project) -> None:
+    ran = cut_pair(project, "opaque")
+    (ran.folder / "ops" / "1" / "1" / "rc").write_text("000\n")
+    without_a(project, "a2: {run: [first, --at, x]}")
+    more = project.resume(ran.folder, accept=True)
+    assert (more.stop.name, [e["data"]["outcome"] for e in more.of("tool.end")]) == ("passed", ["done", "done"])
+    assert sent(project).count("a") == 1
+
+
+@pytest.fixture
+def inner(project: Project) -> Project:
+    """A pipeline of two messages as the first stage of another one."""
+    project.stages("inner", "x: {run: [send, --to, x]}\ny: {run: [send, --to, y], needs: [x]}")
+    project.stages("outer", "in: {run: [inner]}\nend: {run: [first, --at, z]}")
+    return project
+
+
+def test_a_pipeline_that_was_taken_out_carries_out_none_of_what_was_approved_in_it(inner: Project) -> None:
+    ran = inner.pipeline(inner.path / "bin" / "outer")
+    assert ran.stop.name == "needs-approval"
+    inner.say(ran.folder, "approve")
+    inner.stages("outer", "end: {run: [first, --at, z]}")
+    more = inner.resume(ran.folder, accept=True)
+    assert (more.stop.name, sent(inner)) == ("passed", [])
+
+
+@pytest.mark.parametrize(
+    ("word", "last"), [("happened", "passed"), ("did-not-happen", "passed"), ("unknown", "failed")]
+)
+def test_what_a_pipeline_may_have_done_that_was_taken_out_is_left_to_a_person(
+    inner: Project, word: str, last: str
+) -> None:
+    inner.tool("send", 'echo "$2" >> sent', "@option --to! <W>  whom\n@meta effect write")
+    ran = inner.pipeline(inner.path / "bin" / "outer")
+    assert ran.stop.name == "passed"
+    cut_in(Ran(ran.stop, ran.child(), []), 1)
+    cut_in(ran, 1)
+    (inner.path / "sent").write_text("x\n")
+    inner.stages("outer", "end: {run: [send, --to, z]}")
+    more = inner.resume(ran.folder, accept=True)
+    assert (more.stop.name, more.end["ops"], sent(inner)) == ("unknown-outcome", [1], ["x"])
+    inner.say(ran.folder, "settle", word=word)
+    more = inner.resume(ran.folder)
+    assert (more.stop.name, sent(inner)) == (last, ["x", "z"] if last == "passed" else ["x"])

@@ -21,6 +21,11 @@ def is_unknown(op: Operation) -> bool:
     return op.repeat == "opaque" or op.tries >= MAX_TRIES
 
 
+def is_approved(op: Operation) -> bool:
+    """Whether a yes let it pass, be it a person's to this call or one that is remembered: it can become void."""
+    return op.approved_by is not None or bool(op.granted)
+
+
 def tried(op: Operation) -> dict[str, Any]:
     """Which attempt an event is of; that it is the first goes without saying."""
     return {"try": op.attempt} if op.attempt > 1 else {}

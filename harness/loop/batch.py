@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from harness.events.attempts import is_due
+from harness.events.attempts import is_approved, is_due
 from harness.events.receipt import pinned_mark
 from harness.events.spending import without
 from harness.events.state import Operation
@@ -60,7 +60,8 @@ def _checked(run: Run, op: Operation) -> tuple[int, ...] | None:
     """
     request, needs = build_request(run, op)
     if op.digest and not call_digest(run, op.n, request).startswith(op.digest):
-        run.note("changed", f"the approval of operation {op.n} is void: {_changed(run, op)} is not what it was.")
+        what = f"the approval of operation {op.n} is void" if is_approved(op) else f"operation {op.n} is judged anew"
+        run.note("changed", f"{what}: {_changed(run, op)} is not what it was.")
         judge(run, op)
         return None
     if old := lapsed(run, op, request):

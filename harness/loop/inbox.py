@@ -19,6 +19,7 @@ from harness.loop.amend import amend
 from harness.loop.gate import DIGEST_SHOWN, person_decides
 from harness.loop.result import artifacts_there, result_digest
 from harness.loop.run import Run
+from harness.loop.settle import unseen_in
 
 SETTLED = {"happened": ("done", "OK"), "did-not-happen": ("not-started", ""), "unknown": ("unknown", "UNKNOWN_OUTCOME")}
 """A person's word → the outcome and the class of the operation's end."""
@@ -165,6 +166,8 @@ def _settlement(run: Run, message: dict[str, Any], n: int, name: str) -> None:
     if word == "happened":
         artifacts = artifacts_there(run, op, tool) if tool is not None else []
         data |= {"result": result_digest(0, out, artifacts)} | ({"artifacts": artifacts} if artifacts else {})
+    if word == "unknown" and op.child is not None and (tools := unseen_in(run, op.child)):
+        data["barred"] = tools
     data["why"] = str(message.get("why") or f"settled by a person: {word}")
     run.append("tool.end", data | {"inbox": name}, n)
     run.log.sync()

@@ -12,6 +12,7 @@ from harness.executor import Outcome
 from harness.loop.act import Crew
 from harness.loop.result import artifacts_there, filled, result_digest
 from harness.loop.run import Run
+from harness.tools import can_answer
 from harness.tools.arguments import canonical, looks_like_option, parse
 
 HAPPENED, DID_NOT = 0, 1
@@ -26,18 +27,28 @@ def ask(crew: Crew, ops: Sequence[Operation]) -> None:
 
 def _query_of(run: Run, op: Operation) -> Operation | None:
     """The query as a call of its own tool, under the number of the operation it asks about."""
-    query = run.toolset.tools[op.tool].query
-    asked, values = run.toolset.tools[query[0]], run.values(op.tool, run.argv(op))
+    tool = run.toolset.tools.get(op.tool)
+    query = tool.query if tool is not None else ()
+    asked = run.toolset.tools.get(query[0]) if query else None
+    if asked is None or not can_answer(asked):  # it was when the call was decided on: the file may be another one now
+        gone = f"its query {query[0]} is no read of this run" if query else f"{op.tool} names no query"
+        _leave(run, op, f"{gone} any more")
+        return None
+    values = run.values(op.tool, run.argv(op))
     words = [filled(word.replace("{op}", f"{run.name}/{op.n}"), values) for word in query[1:]]
     given, problems = parse(asked, words)
     problems += [f"{made!r} for {word}" for word, made in zip(query[1:], words, strict=True) if _is_odd(word, made)]
     if problems:
-        why = f"its query {asked.name} cannot be asked: {'; '.join(problems)}"
-        data = {"try": op.attempt, "outcome": "unknown", "exit": None, "by": "query", "ms": 0, "out": "", "result": ""}
-        run.append("tool.end", data | {"why": why}, op.n)
+        _leave(run, op, f"its query {asked.name} cannot be asked: {'; '.join(problems)}")
         return None
     return replace(op, tool=asked.name, argv=canonical(asked, given), effect="read", repeat="pure", role="query",
                    digest=None)  # fmt: skip
+
+
+def _leave(run: Run, op: Operation, why: str) -> None:
+    """Nothing can be asked: a person must tell what happened."""
+    data = {"try": op.attempt, "outcome": "unknown", "exit": None, "by": "query", "ms": 0, "out": "", "result": ""}
+    run.append("tool.end", data | {"why": why}, op.n)
 
 
 def _is_odd(word: str, made: str) -> bool:

@@ -31,7 +31,7 @@ def end_data(
 
     `by` says who tells, where this process did not see the end itself.
     """
-    tool = run.toolset.tools[op.tool]
+    tool = begun(run, op)
     head = tried(op)
     name, word, why = classify(run, op, tool, outcome)
     artifacts, missing = _artifacts(run, op, tool, outcome) if name == "OK" else ([], "")
@@ -63,6 +63,11 @@ def end_data(
     if why:
         data["why"] = why
     return data
+
+
+def begun(run: Run, op: Operation) -> Tool:
+    """The tool of an attempt, or where it is gone by now what is known of it: its failures say nothing then."""
+    return run.toolset.tools.get(op.tool) or Tool(op.tool, Path(op.tool), repeat="opaque")
 
 
 def _undone_text(run: Run, undone: Sequence[Change]) -> str:

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.events.attempts import is_resting, is_unknown, unseen_end, wants_query
+from harness.events.attempts import is_resting, is_unknown, may_have_acted, unseen_end, wants_query
 from harness.events.state import Operation
 from harness.executor import Evidence, collect, cut, evidence, kill_attempt
 from harness.loop.act import Crew, is_child
 from harness.loop.batch import due
-from harness.loop.ending import park, unknown_hint
+from harness.loop.ending import park, spent_of, unknown_hint
 from harness.loop.leaks import covered, files
 from harness.loop.query import ask
-from harness.loop.result import end_data
+from harness.loop.result import begun, end_data
 from harness.loop.run import Run, Stop
 from harness.policy.settings import limits_of
 from harness.sandbox import Limits
@@ -32,7 +32,7 @@ def settle(crew: Crew) -> Stop | bool:
     found = look(crew)
     if found:
         return found
-    crew.go_on([op for op in _unseen(crew) if is_child(run, op) and not run.is_held(op)])
+    crew.go_on([op for op in _unseen(crew) if _goes_on(run, op) and not run.is_held(op)])
     for op in [op for op in run.state.open_ops.values() if op.role == "verify" and op.verdict == "allow"]:
         if not op.attempt_open:  # it was allowed and never started: the answer is judged anew
             _note(run, op, "not-started")
@@ -43,8 +43,8 @@ def settle(crew: Crew) -> Stop | bool:
 def look(crew: Crew) -> Stop | bool:
     """Settle the attempts of an earlier process by what they left. True while one of them runs on."""
     run = crew.run
-    ops = [op for op in _unseen(crew) if not is_child(run, op)]
-    left = {op.n: _settled(run, op) for op in ops}
+    ops = [op for op in _unseen(crew) if not _goes_on(run, op)]
+    left = {op.n: _settled(run, op) if op.child is None else _given_up(run, op, op.child) for op in ops}
     ops = [op for op in ops if left[op.n] is not None]
     pids = [pid for op in ops for pid in left[op.n] or ()]
     if pids:
@@ -76,6 +76,34 @@ def pending(crew: Crew) -> bool:
     return bool(resting) or any(is_unknown(op) for op in run.state.open_ops.values())
 
 
+def _goes_on(run: Run, op: Operation) -> bool:
+    """Whether its attempt is a child run that this run can still begin: its pipeline or worker may be gone by now."""
+    return op.child is not None and is_child(run, op)
+
+
+def _given_up(run: Run, op: Operation, child: str) -> list[int] | None:
+    """The end of a child run that nothing here can go on with: what it may have done is left to a person."""
+    state = run.world.child_receipts(run.folder.parent / child)
+    left = " ".join(unseen_in(run, child))
+    why = f"{op.tool} is no pipeline or worker of this run any more"
+    why += f", and nobody saw what became of {left} in its run {child}" if left else ""
+    spent = {} if state is None else {"spent": spent_of(state)}
+    run.append("tool.end", unseen_end(op, "unknown" if left else "cut", why) | {"by": "child"} | spent, op.n)
+    return None
+
+
+def unseen_in(run: Run, child: str) -> list[str]:
+    """The tools of what a child run began, or those below it, that may have had an effect which nobody saw."""
+    state = run.world.child_receipts(run.folder.parent / child)
+    found: list[str] = []
+    for op in state.open_ops.values() if state is not None else ():
+        if op.child and op.attempt_open:
+            found += unseen_in(run, op.child)
+        elif op.attempt_open or is_unknown(op) or may_have_acted(op):
+            found.append(op.tool)
+    return list(dict.fromkeys(found))
+
+
 def _settled(run: Run, op: Operation) -> list[int] | None:
     """Settle one attempt by the first evidence that fits; None when that is done.
 
@@ -100,11 +128,11 @@ def _settled(run: Run, op: Operation) -> list[int] | None:
 
 def _record(run: Run, op: Operation, folder: Path, found: Evidence) -> None:
     """The end of an attempt that nothing of runs any more, by what it left."""
-    tool = run.toolset.tools.get(op.tool)
-    if op.role in ("verify", "query") or tool is None:
+    if op.role in ("verify", "query"):
         _note(run, op, "cut")
     elif found.rc is not None:
         kill_attempt(folder, f"{run.name}/{op.n}")
+        tool = begun(run, op)
         limits = limits_of(tool, run.world.guard.settings) if run.world.guard is not None else Limits()
         remove(folder / "work", run.world.io)
         outcome, leaks = covered(run, collect(folder, limits), folder)

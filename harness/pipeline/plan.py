@@ -49,6 +49,11 @@ class Plan:
         """The same without those that are still to be looked at again."""
         return {name: op for name, op in self.newest().items() if not op.closed or self.is_looked_at(op)}
 
+    def removed(self) -> list[Operation]:
+        """What is open of stages that the pipeline has no more."""
+        found = self.run.state.open_ops.values()
+        return [op for op in found if op.verb == "stage" and self.pipeline.stage(op.stage or "") is None]
+
     def is_looked_at(self, op: Operation) -> bool:
         """Whether it was decided on, or found to hold, since the newest resume or amendment."""
         since = self.run.state.since_resume
@@ -60,12 +65,12 @@ class Plan:
         Where the run stops over another stage, what has begun comes to its end all the same.
         """
         stage = self.pipeline.stage(op.stage or "")
-        if stage is None:
-            return False
-        if op.attempt_open and fatal(self):
-            return False
         current, since = self.current(), self.run.state.since_resume
         is_new = op.n >= since or (op.n, since) in self.going
+        if stage is None:  # of a stage that is no more nothing starts anew
+            return not (op.attempt_open and is_new)
+        if op.attempt_open and fatal(self):
+            return False
         return not is_new or any(status(current.get(name)) in ("", "running") for name in self.waits_for(stage))
 
     def keep(self, op: Operation) -> None:

@@ -11,7 +11,7 @@ from harness.graph.fresh import is_fresh
 from harness.loop import cover
 from harness.loop.gate import build_request, judge, record
 from harness.loop.run import Run
-from harness.pipeline.changed import see_to
+from harness.pipeline.changed import GONE, see_to
 from harness.pipeline.merge import Conflict
 from harness.pipeline.plan import Plan, fatal, given, lookup_of, status
 from harness.pipeline.words import bound
@@ -35,7 +35,7 @@ def release(plan: Plan) -> int:
 
     First what earlier processes left is looked at, so that a stage that stopped the run is known before others start.
     """
-    count = 0
+    count = sum(_leave(plan, op) for op in plan.removed())
     while not fatal(plan):
         looked = sum(_review(plan, stage) for stage in _ready(plan, again=True))
         if fatal(plan):
@@ -47,6 +47,11 @@ def release(plan: Plan) -> int:
             break
         count += looked + len(decided)
     return count + (sum(_still_due(plan, stage) for stage in _ready(plan, again=True)) if fatal(plan) else 0)
+
+
+def _leave(plan: Plan, old: Operation) -> int:
+    """See to what a removed stage left open: nothing of it begins any more, what began comes to its end."""
+    return 1 if see_to(plan.run, old, (), plan.under_way, GONE) else plan.go_on(old)
 
 
 def _still_due(plan: Plan, stage: Stage) -> int:

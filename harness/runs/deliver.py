@@ -83,7 +83,7 @@ def _unknown(state: State) -> list[Operation]:
     """What nobody but a person can tell the end of: by its own account, or because the run parked for it."""
     park = state.park or {}
     named = set(park.get("ops") or ()) if park.get("stop") == "unknown-outcome" else set()
-    return [op for op in state.open_ops.values() if op.child is None and (is_unknown(op) or op.n in named)]
+    return [op for op in state.open_ops.values() if is_unknown(op) or (op.child is None and op.n in named)]
 
 
 def speaker(folder: Path) -> str:
