@@ -34,13 +34,13 @@ bench: $(MADE)
 torture: $(MADE)
 	@$(BIN)/python tests/torture.py
 	@$(BIN)/python tests/mutants.py
-	@HARNESS_TORTURE=1 $(BIN)/python -m pytest -n $(WORKERS) tests/test_runs_kill.py tests/test_runs_strace.py tests/test_runs_machine.py
+	@TORTURE=1 $(BIN)/python -m pytest -n $(WORKERS) tests/test_runs_kill.py tests/test_runs_strace.py tests/test_runs_machine.py
 
 test-services: $(MADE)
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
 		{ apt-get update -q && apt-get install -y -q --no-install-recommends postgresql; } >/dev/null || \
 		{ echo "error: no PostgreSQL server; fix: as root: apt-get install postgresql" >&2; exit 1; }
-	@HARNESS_SERVICES=1 $(BIN)/python -m pytest tests/test_tables_postgres.py
+	@SERVICES=1 $(BIN)/python -m pytest tests/test_tables_postgres.py
 
 test-local: $(WEIGHTS)
 	@LOCAL_WEIGHTS="$(CURDIR)/$(WEIGHTS)" $(BIN)/python -m pytest tests/test_models_real.py

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import termios
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -92,7 +93,12 @@ _zygote: list[tuple[socket.socket, subprocess.Popen[bytes]]] = []
 
 
 def can_fork(arguments: tuple[str, ...], stdin: str | None, env: dict[str, str]) -> bool:
-    """Whether a fork of a loaded process is the same: the interpreter itself is told nothing, and nothing is large."""
+    """Whether a fork of a loaded process is the same: the interpreter itself is told nothing, and nothing is large.
+
+    One command at a time is forked: what a test does at once in threads takes processes of its own.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return False
     told = any(name.startswith(("PYTHON", "LC_", "LANG")) for name in env)
     size = sum(map(len, arguments)) + len(stdin or "") + sum(map(len, env.values()))
     return not told and size < SMALL

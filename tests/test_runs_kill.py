@@ -20,7 +20,7 @@ from tests.journal_disk import Recorder
 from tests.journal_site import PLAIN, Site, make_site, started
 from tests.torture_kill import VICTIMS, Blow, Yard, yard
 
-LONG = os.environ.get("HARNESS_TORTURE") == "1"
+LONG = os.environ.get("TORTURE") == "1"
 EVENTS = range(1, 50) if LONG else (8, 15, 21, 33)
 SEEDS = range(200 if LONG else 4)
 ROOT = Path(__file__).resolve().parent.parent

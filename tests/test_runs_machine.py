@@ -17,7 +17,7 @@ from tests.torture_matrix import playground
 from tests.torture_person import Whole
 from tests.torture_stage import Stage
 
-LONG = os.environ.get("HARNESS_TORTURE") == "1"
+LONG = os.environ.get("TORTURE") == "1"
 PARTS, STEPS = 4, 50
 EXAMPLES = (10_000 if LONG else 200) // PARTS
 

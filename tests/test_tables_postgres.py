@@ -19,7 +19,7 @@ from tests.command import ROOT, clean_env, owning
 
 SERVERS = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 pytestmark = pytest.mark.skipif(
-    os.environ.get("HARNESS_SERVICES") != "1" or not SERVERS, reason="make test-services starts the server")
+    os.environ.get("SERVICES") != "1" or not SERVERS, reason="make test-services starts the server")
 BIN = ROOT / "bin" / "warehouse"
 SCHEMA = """
 create schema shop; create schema staff; create schema hidden;
