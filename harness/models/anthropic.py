@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from harness.errors import HarnessError
 from harness.models import Failure, Model, ModelRef, Opening, Prompt, Reply
 from harness.models.endpoints import check_base
-from harness.models.exchange import BASE_URL, KEYS, PATIENCE, Exchange, Patience, client_of, credential
+from harness.models.exchange import BASE_URL, KEYS, PATIENCE, POLL_S, Exchange, Patience, client_of, credential
 from harness.models.failures import failure
 from harness.models.messages import Assembly, Malformed, parameters
 from harness.models.prices import facts_of
@@ -37,7 +37,6 @@ NAMES = tuple(
     )
 )  # fmt: skip
 """Those that the SDK names, newest first; any other may be named as well."""
-POLL_S = 0.05
 OVERFLOWS_FROM = 0.9
 """Share of the window from which a refused request counts as too long."""
 
@@ -123,6 +122,7 @@ def _listen(
             if told is not None:
                 exchange.drop()
                 return replace(told, began=True, request_id=exchange.request_id)
+    exchange.leave()
     return _whole(assembly, round((time.monotonic() - started) * 1000), first_ms, exchange)
 
 

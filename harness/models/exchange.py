@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Full, Queue
 from typing import Any
 
 from harness.models import Failure
@@ -37,6 +37,10 @@ class Patience:
 
 
 PATIENCE = Patience()
+AHEAD = 256
+"""Events that are read before somebody takes one: a fast server shall not fill the memory of a slow listener."""
+POLL_S = 0.05
+
 
 def credential(env: Mapping[str, str]) -> str | None:
     """The first credential that can be seen, by the name of what holds it, in the SDK's own order."""
@@ -58,16 +62,16 @@ class Exchange:
 
     def __init__(self, params: Mapping[str, Any], patience: Patience) -> None:
         self.params, self.patience = params, patience
-        self.heard: SimpleQueue[Any] = SimpleQueue()
+        self.heard: Queue[Any] = Queue(AHEAD)
         self.request_id: str | None = None
         self._response: Any = None
-        self._dropped = threading.Event()
+        self._dropped, self._left = threading.Event(), threading.Event()
 
     def run(self) -> None:
         """Send, and put a text for each event, then None; or a Failure, or the exception of a bug."""
         try:
             client = client_of(self.patience)
-            self.heard.put("")
+            self._tell("")
             if self._dropped.is_set():
                 return
             stream = client.messages.create(stream=True, **self.params)
@@ -77,25 +81,37 @@ class Exchange:
                 self.drop()
             self._read(stream)
         except Exception as error:  # noqa: BLE001 - judged by whoever listens
-            self.heard.put(_judged(error, self._response is not None))
+            self._tell(_judged(error, self._response is not None))
 
     def _read(self, stream: Any) -> None:
         kind = self._response.headers.get("content-type", "")
         if not kind.lower().startswith("text/event-stream"):
             self._response.close()
-            self.heard.put(failure("protocol", f"the answer is no stream of events, but {kind[:100] or 'nothing'}"))
+            self._tell(failure("protocol", f"the answer is no stream of events, but {kind[:100] or 'nothing'}"))
             return
-        self.heard.put("")
+        self._tell("")
         for event in type(stream).raw_events(_Counted(self._response)):
             if event.data:
-                self.heard.put(event.data)
+                self._tell(event.data)
             elif event.event is not None:
-                self.heard.put("")
-        self.heard.put(None)
+                self._tell("")
+        self._tell(None)
+
+    def _tell(self, what: Any) -> None:
+        """Wait until there is room for it, or nobody listens any more."""
+        while not self._left.is_set():
+            with contextlib.suppress(Full):
+                self.heard.put(what, timeout=POLL_S)
+                break
+
+    def leave(self) -> None:
+        """The reply is whole: what follows is read to its end, so that the connection serves again, and not told."""
+        self._left.set()
 
     def drop(self) -> None:
         """Nobody listens any more: shut the socket, since closing a response leaves a reader in its read."""
         self._dropped.set()
+        self._left.set()
         response = self._response
         if response is None:
             return
