@@ -10,8 +10,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 MADE := $(VENV)/.made
-# Half as many again as there are cores: many tests wait for a deadline, a signal or a child.
-WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) * 3 / 2 )))
+# Twice as many as there are cores: many tests wait for a deadline, a signal or a child.
+WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) * 2 )))
 WEIGHTS := $(VENV)/state/harness/models/smollm2-135m/SmolLM2-135M-Instruct.Q4_1.gguf
 
 .PHONY: demo test check bench torture test-services test-local local live agentdojo clean

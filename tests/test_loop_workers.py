@@ -161,3 +161,41 @@ def test_a_worker_that_is_asked_for_help_answers_without_a_run_of_its_own(projec
     ran = project.run([reply(call("helper", "--help")), told])
     assert (ran.stop.name, ran.ends(), ran.spawned) == ("passed", [("helper", "OK")], [])
     assert not ran.of("tool.start")
+
+
+CUT = 'echo paid >> done; sleep 1.1; kill -9 "$PPID"; sleep 30'
+
+
+def late(project: Project, repeat: str) -> Script:
+    """A worker that pays and whose payment is cut when its time is over."""
+    project.tool("pay", CUT, f"@meta effect write\n@meta repeat {repeat}")
+    project.skill("helper", tools="pay", budget="seconds=1")
+    return [reply(call("pay")), finish("paid")]
+
+
+@pytest.mark.parametrize("repeat", ["opaque", "keyed"])
+def test_a_worker_out_of_time_leaves_what_it_may_have_done_to_a_person(project: Project, repeat: str) -> None:
+    """Its parent would close the call, and the next worker would pay again."""
+    script = late(project, repeat)
+    calls = [reply(call("helper", "x")), {**reply(call("helper", "again")), "expect": {"contains": ['stop="budget"']}}]
+    ran = project.run([*calls, finish("so")], helper=script)
+    assert (ran.stop.name, ran.stop.code, project.noted("done")) == ("unknown-outcome", 11, ["paid"])
+    child = Ran(ran.stop, ran.child(), [])
+    assert (child.end["stop"], child.end["ops"], child.tools()[1]) == ("unknown-outcome", [1], "pay")
+    assert project.resume(ran.folder, budget="seconds=900").stop.name == "unknown-outcome"
+    project.say(ran.folder, "settle", word="unknown")
+    more = project.resume(ran.folder)
+    assert (more.of("tool.end")[0]["data"]["stop"], more.of("tool.end")[0]["data"]["exit"]) == ("budget", 124)
+    assert (more.stop.name, project.noted("done")) == ("passed", ["paid"]), "barred in the next worker, too"
+
+
+@pytest.mark.parametrize("repeat", ["opaque", "keyed"])
+def test_a_worker_that_is_a_stage_and_out_of_time_is_the_same(project: Project, repeat: str) -> None:
+    script = project.script([finish()], helper=late(project, repeat))
+    project.stages("outer", "w: {run: [helper, x]}")
+    ran = project.pipeline(project.path / "bin" / "outer", model=script)
+    assert (ran.stop.name, ran.stop.code, project.noted("done")) == ("unknown-outcome", 11, ["paid"])
+    project.say(ran.folder, "settle", word="happened")
+    more = project.resume(ran.folder)
+    assert (more.stop.name, more.stop.code, more.end["limit"]) == ("budget", 124, "seconds")
+    assert project.noted("done") == ["paid"]

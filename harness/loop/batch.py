@@ -15,6 +15,7 @@ from harness.loop.granted import lapsed
 from harness.loop.run import Run
 from harness.loop.scene import policy_of
 from harness.policy import LEVELS, Level
+from harness.policy.budget import exhausted
 from harness.policy.decide import decide, hard_denial
 from harness.policy.request import Request
 
@@ -26,6 +27,11 @@ def due(crew: Crew) -> list[Operation]:
     return [op for op in run.state.open_ops.values() if op.n not in waits and is_due(op, now) and not run.is_held(op)]
 
 
+def is_late(run: Run) -> bool:
+    """Whether the wall-clock budget is used up: nothing begins any more, not even what is tried again."""
+    return exhausted(run.state.budget, run.state.spent, run.active_s(), ("seconds",)) is not None
+
+
 def start_allowed(crew: Crew) -> bool:
     """Start every allowed call that has no attempt under way, as one batch, up to what may run at once.
 
@@ -34,7 +40,7 @@ def start_allowed(crew: Crew) -> bool:
     run = crew.run
     ready: dict[int, tuple[int, ...]] = {}
     again = False
-    for op in due(crew) if not run.world.cancel.level else ():
+    for op in due(crew) if not run.world.cancel.level and not is_late(run) else ():
         if op.verb == "read":
             run.append("tool.end", reading.perform(run, op), op.n)
         elif len(crew.busy) + len(ready) < run.world.parallel:

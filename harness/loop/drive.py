@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from harness.loop import inbox, reading
 from harness.loop.act import Crew
+from harness.loop.batch import is_late
 from harness.loop.ending import end
 from harness.loop.gate import is_answered, is_undecided, judge, judge_read
 from harness.loop.run import Run, Stop
 from harness.loop.settle import look, settle
-from harness.policy.budget import exhausted
 
 IDLE = 100
 """Steps that change nothing, after which the loop itself must be wrong."""
@@ -22,7 +22,7 @@ def drive_by(run: Run, step: Callable[[Crew], Stop | None]) -> Stop:
     idle, seq = 0, run.state.seq
     with inbox.watched(run), Crew(run) as crew:
         while True:
-            stop = _due(crew) or settle(crew) or step(crew)
+            stop = _due(crew) or settle(crew) or _too_late(crew) or step(crew)
             if isinstance(stop, Stop):
                 return stop
             idle = 0 if crew.busy or crew.rested or run.state.seq != seq else idle + 1
@@ -51,7 +51,14 @@ def _due(crew: Crew) -> Stop | None:
     inbox.take(run)
     if run.state.status == "ended" and run.state.end is not None:
         return Stop(run.state.end["stop"], run.state.end["exit"])
-    return interrupt(crew) if run.world.cancel.level else out_of_time(crew)
+    if run.world.cancel.level:
+        return interrupt(crew)
+    return None if run.depth else out_of_time(crew)
+
+
+def _too_late(crew: Crew) -> Stop | None:
+    """The time of a run below another, which nothing goes on with once it ended: what nobody saw is settled before."""
+    return out_of_time(crew) if crew.run.depth else None
 
 
 def interrupt(crew: Crew) -> Stop:
@@ -66,7 +73,7 @@ def interrupt(crew: Crew) -> Stop:
 def out_of_time(crew: Crew) -> Stop | None:
     """The wall-clock budget: the next step is refused before it begins; what runs comes to its end."""
     run = crew.run
-    if not exhausted(run.state.budget, run.state.spent, run.active_s(), ("seconds",)):
+    if not is_late(run):
         return None
     crew.wait()
     return end(run, "budget", limit="seconds")

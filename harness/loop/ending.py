@@ -1,4 +1,8 @@
-"""How a run stops: one `park` or one `run.end`, each with a named cause, synced before anybody is told."""
+"""How a run stops: one `park` or one `run.end`, each with a named cause, synced before anybody is told.
+
+A run below another never ends over what it may have done and nobody saw: its parent would close the call, and a next
+one would do it again.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.events import seal
+from harness.events.attempts import is_unknown, may_have_acted
 from harness.events.line import at_text
 from harness.events.state import Operation, State
 from harness.graph.fresh import is_fresh
@@ -34,7 +39,13 @@ def spent_of(state: State) -> dict[str, Any]:
 def end(
     run: Run, stop: str, code: int | None = None, limit: str | None = None, error: str | None = None, answer: Any = None
 ) -> Stop:
-    """Append `run.end`. The answer (by default the last proposed one) is marked unaccepted unless the run passed."""
+    """Append `run.end`. The answer (by default the last proposed one) is marked unaccepted unless the run passed.
+
+    A run below another that leaves something in doubt parks for a person instead; interrupted, both go on later.
+    """
+    doubt = [] if not run.depth or stop == "interrupted" else in_doubt(run)
+    if doubt:
+        return park(run, "unknown-outcome", [op.n for op in doubt], unknown_hint(run, doubt[0]))
     answer = run.state.proposal if answer is None else answer
     code = CODES[stop] if code is None else code
     if limit == "seconds":
@@ -76,6 +87,29 @@ def _seal(run: Run) -> None:
     run.log.sync()
     seal.keep(run.world.seals, run.log)
     seal.check_written(run.log)
+
+
+def in_doubt(run: Run) -> list[Operation]:
+    """The open operations that may have had an effect which nobody saw, themselves or in the run that they began."""
+    return [op for op in run.state.open_ops.values() if _is_doubtful(run, op)]
+
+
+def _is_doubtful(run: Run, op: Operation) -> bool:
+    if op.child and op.attempt_open:
+        return bool(unseen_in(run, op.child))
+    return is_unknown(op) or may_have_acted(op) or (op.attempt_open and op.repeat != "pure")
+
+
+def unseen_in(run: Run, child: str) -> list[str]:
+    """The tools of what a child run began, or those below it, that may have had an effect which nobody saw."""
+    state = run.world.child_receipts(run.folder.parent / child)
+    found: list[str] = []
+    for op in state.open_ops.values() if state is not None else ():
+        if op.child and op.attempt_open:
+            found += unseen_in(run, op.child)
+        elif _is_doubtful(run, op):
+            found.append(op.tool)
+    return list(dict.fromkeys(found))
 
 
 def evidence(run: Run) -> list[str]:

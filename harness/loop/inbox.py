@@ -9,17 +9,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from harness.events.attempts import is_unknown
+from harness.events.attempts import is_unknown, may_have_acted
 from harness.events.log import follow
 from harness.events.messages import about, is_old, read_message, waiting_files
 from harness.events.state import Operation
 from harness.events.witness import is_borne
 from harness.loop import cover
 from harness.loop.amend import amend
+from harness.loop.ending import unseen_in
 from harness.loop.gate import DIGEST_SHOWN, person_decides
 from harness.loop.result import artifacts_there, result_digest
 from harness.loop.run import Run
-from harness.loop.settle import unseen_in
 
 SETTLED = {"happened": ("done", "OK"), "did-not-happen": ("not-started", ""), "unknown": ("unknown", "UNKNOWN_OUTCOME")}
 """A person's word → the outcome and the class of the operation's end."""
@@ -154,7 +154,7 @@ def _since(run: Run, n: int, digest: str) -> str:
 def _settlement(run: Run, message: dict[str, Any], n: int, name: str) -> None:
     """What a person knows of an operation whose outcome nothing else tells."""
     op, word = run.state.open_ops.get(n), message.get("word")
-    if op is None or not (is_unknown(op) or op.attempt_open) or word not in SETTLED:
+    if op is None or not (is_unknown(op) or may_have_acted(op) or op.attempt_open) or word not in SETTLED:
         run.note("changed", f"operation {n} waits to be settled no more.")
         return
     outcome, error_class = SETTLED[word]

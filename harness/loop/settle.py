@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.events.attempts import is_resting, is_unknown, may_have_acted, unseen_end, wants_query
+from harness.events.attempts import is_resting, is_unknown, unseen_end, wants_query
 from harness.events.state import Operation
 from harness.executor import Evidence, collect, cut, evidence, kill_attempt
 from harness.loop.act import Crew, is_child
 from harness.loop.batch import due
-from harness.loop.ending import park, spent_of, unknown_hint
+from harness.loop.ending import park, spent_of, unknown_hint, unseen_in
 from harness.loop.leaks import covered, files
 from harness.loop.query import ask
 from harness.loop.result import begun, end_data
@@ -90,18 +90,6 @@ def _given_up(run: Run, op: Operation, child: str) -> list[int] | None:
     spent = {} if state is None else {"spent": spent_of(state)}
     run.append("tool.end", unseen_end(op, "unknown" if left else "cut", why) | {"by": "child"} | spent, op.n)
     return None
-
-
-def unseen_in(run: Run, child: str) -> list[str]:
-    """The tools of what a child run began, or those below it, that may have had an effect which nobody saw."""
-    state = run.world.child_receipts(run.folder.parent / child)
-    found: list[str] = []
-    for op in state.open_ops.values() if state is not None else ():
-        if op.child and op.attempt_open:
-            found += unseen_in(run, op.child)
-        elif op.attempt_open or is_unknown(op) or may_have_acted(op):
-            found.append(op.tool)
-    return list(dict.fromkeys(found))
 
 
 def _settled(run: Run, op: Operation) -> list[int] | None:

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 from harness.events.attempts import is_approved, is_unknown, may_have_acted, unseen_end, wants_query
 from harness.events.state import Operation, State
-from harness.loop.ending import spent_of
+from harness.loop.ending import spent_of, unseen_in
 from harness.loop.gate import is_pipeline, judge, leave_to_person, record
 from harness.loop.run import Run
-from harness.loop.settle import unseen_in
 from harness.policy.request import Decision, Request
 
 OTHERWISE = "it would be called otherwise now"

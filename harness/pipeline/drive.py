@@ -63,11 +63,19 @@ def _end_badly(run: Run, op: Operation) -> Stop:
     why = "; ".join(op.reasons) or result.get("why") or _last_line(run.text(result.get("err", "")))
     error = f"stage {op.stage} ({op.tool}) ended {name}" + (f": {why}" if why else "")
     if name == "OVER_BUDGET":
-        return end(run, "budget", limit=op.reasons[0].split(":")[0], error=error)
+        return end(run, "budget", limit=_limit_of(run, op), error=error)
     if name == "DENIED":
         return end(run, "denied", error=error)
     code = result.get("exit") or 0
     return end(run, "failed", code if CLASSES.get(code) == name else CODES.get(name, 1), error=error)
+
+
+def _limit_of(run: Run, op: Operation) -> str | None:
+    """The limit that a stage was refused for, or that ended the run which it was."""
+    if op.reasons:
+        return op.reasons[0].split(":")[0]
+    below = run.world.child_receipts(run.folder.parent / op.child) if op.child else None
+    return (below.end or {}).get("limit") if below is not None else None
 
 
 def _last_line(text: str) -> str:
