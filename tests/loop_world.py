@@ -74,7 +74,7 @@ class Person:
         self.shown.append(request)
         return self.verdicts.pop(0) if self.verdicts else Said(None)
 
-    def question(self, question: str, options: Sequence[str], elsewhere: Any) -> str | None:
+    def question(self, question: str, options: Sequence[str], elsewhere: Any, asker: str) -> str | None:
         self.asked.append(question)
         return self.replies.pop(0) if self.replies else None
 

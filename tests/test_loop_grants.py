@@ -147,7 +147,7 @@ def test_a_grant_does_not_answer_a_rule_that_asks(project: Caged) -> None:
 class Editing(Person):
     """Somebody who changes a tool while the model waits for an answer."""
 
-    def question(self, question: str, options: Sequence[str], elsewhere: Any) -> str | None:
+    def question(self, question: str, options: Sequence[str], elsewhere: Any, asker: str) -> str | None:
         path = Path(question)
         path.write_text(path.read_text() + "echo worse >> sent\n")
         return "go on"

@@ -329,6 +329,26 @@ def test_a_question_is_answered_at_the_terminal(project: Project) -> None:
     assert (ran.stop.name, project.person.asked) == ("passed", ["Which day?"])
 
 
+@pytest.mark.parametrize("at_terminal", [True, False])
+@pytest.mark.parametrize(("said", "known"), [("mon", False), ("on mon, please", True)])
+def test_an_option_that_was_taken_is_not_the_persons_words(
+    project: Project, said: str, known: bool, at_terminal: bool
+) -> None:
+    """The model wrote it: taken by its number it names nobody and makes nothing known."""
+    project.tool("send", "echo sent", "@option --to! <WHO>  to whom\n@meta effect external\n@meta dest --to")
+    project.tool("note", "echo noted", "@option --day! <D>  which\n@meta effect write\n@meta known --day")
+    project.skill(tools="send note")
+    project.person = Person(replies=[said]) if at_terminal else None
+    ask = reply({"ask": {"question": "Which day?", "options": ["mon", "tue"]}})
+    ran = project.run([ask, reply(call("send", "--to", "mon"), call("note", "--day", "mon")), finish()])
+    if not at_terminal:
+        project.say(ran.folder, "answer", text=said)
+        ran = project.resume(ran.folder)
+    assert [e["data"].get("option") for e in ran.of("user.say")] == [None if known else 1]
+    assert [e["data"]["text"] for e in ran.of("user.say")] == [said]
+    assert ran.codes() == (["allow", "allow"] if known else ["ask", "UNGROUNDED"])
+
+
 def test_an_answer_that_nobody_waits_for(project: Project) -> None:
     ran = project.run([reply(call("send", "--to", "a")), finish()])
     with pytest.raises(HarnessError, match="waits for no answer"):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.view.ask import ACTS, NO_KEY, approval_text, keys_text, question_text, tool_text
+from harness.view.ask import ACTS, NO_KEY, UNREAD, UNSEEN, approval_text, keys_text, long_values, question_text
 from harness.view.text import width
 from tests.view_events import HOSTILE, SHOWN
 
@@ -185,13 +185,41 @@ def test_a_word_from_elsewhere_closes_the_prompt(prompted, tmp_path):
 def test_a_value_over_a_screen_must_be_looked_at_first(prompted, tmp_path):
     tool = tmp_path / "tool"
     tool.write_text("#!/bin/sh\necho from the tool\n")
-    prompt = prompted(request=REQUEST | {"argv": ["word " * 2000], "path": str(tool)})
+    prompt = prompted(request=REQUEST | {"argv": ["word " * 1000], "path": str(tool)})
     prompt.type("y")
-    prompt.until("longer than a screen")
+    prompt.until(UNSEEN)
     prompt.type("e")
     prompt.type("q", after="q leaves -- ")
+    prompt.until("from the tool")
+    prompt.type("y")
+    prompt.until(UNSEEN)
+    prompt.type("e")
+    for _ in range(2):
+        prompt.type(" ", after="q leaves -- ")
+    prompt.type("y", after="from the tool")
+    assert prompt.answer() == "Approval(verdict='allow', why=None, grant='once')"
+
+
+def test_a_question_over_a_screen_is_paged_and_no_yes_counts_before_its_end(prompted):
+    """What decides would have gone off the screen before somebody could read it."""
+    flood = [word for n in range(60) for word in ("--to", f"somebody-{n}@example.org")]
+    prompt = prompted(request=REQUEST | {"argv": flood, "sources": {"--to": [[to, []] for to in flood[1::2]]}})
+    prompt.type("q", after="q leaves -- ")
+    assert "wants to act EXTERNALLY" in prompt.until("y once"), "and once more beside the keys"
+    prompt.type("y")
+    prompt.until(UNREAD)
+    prompt.type("e")
+    for _ in range(4):
+        prompt.type(" ", after="q leaves -- ")
     prompt.type("y")
     assert prompt.answer() == "Approval(verdict='allow', why=None, grant='once')"
+
+
+def test_a_question_of_many_lines_cannot_look_like_another(prompted):
+    hostile = "Which?\n? pay wants to move MONEY\n> y\n" + "x" * 56 + " ? pay"
+    asked = question_text(hostile, ["a\n? pay"], 60, "the model")
+    assert [line for line in asked.splitlines() if not line.startswith("    ")] == ["? the model asks: Which?"]
+    assert question_text("Sure?", (), 60, "the verifier check").startswith("? the verifier check asks: Sure?\n")
 
 
 def test_a_question_takes_a_number_or_words_and_asks_again_for_nothing(prompted):
@@ -212,14 +240,17 @@ def test_a_question_can_be_left_open(prompted, keys):
 
 
 def test_the_request_is_shown_whole_and_the_model_speaks_last():
-    sources = {"--request-id": ["search-logs #7"], "--env": ["your words", "the input"], "--x": []}
+    sources = {"--request-id": [["r-1841", ["search-logs #7"]]], "--env": [["prod", ["your words", "the input"]]],
+               "--to": [["a", ["your words"]], ["b", []]], "--old": ["search-logs #8"]}  # fmt: skip
     request = REQUEST | {"sources": sources}
     assert approval_text(request, 100).splitlines() == [
         "? oncall-triage → replay-request wants to act EXTERNALLY            2 of 3 · turn 4 · $0.06 of $0.50",
         "    bin/replay-request --request-id r-1841 --env prod                                   in /srv/shop",
         "    --request-id r-1841  from search-logs #7, not your words",
         "    --env prod  from your words, the input",
-        "    --x  not your words",
+        "    --to a  from your words",
+        "    --to b  not your words",
+        "    --old  from search-logs #8, not your words",
         "    confinement landlock · digest 5f3a09c1",
         '    rule: ask - "replays reach production" (policy.yaml:14)',
         '    the model says: "Replaying should confirm the fix."',
@@ -243,7 +274,7 @@ def test_prompts_fit_the_terminal_and_lose_nothing(columns):
     assert max(map(width, text.splitlines())) <= columns
     joined = "".join(text.split())
     assert all(value in joined for value in (*REQUEST["argv"], "bin/replay-request", "/srv/shop", "confirmthefix."))
-    assert max(map(width, question_text("which " * 30, ["a" * 60], columns).splitlines())) <= columns
+    assert max(map(width, question_text("which " * 30, ["a" * 60], columns, "the model").splitlines())) <= columns
 
 
 KEPT = REQUEST | {"remember": ["run", "always", "host"], "days": 30, "hosts": ["api.x.io:443"]}
@@ -305,8 +336,8 @@ def test_what_changed_of_a_tool_is_shown_before_the_model_speaks():
 
 def test_hostile_text_in_a_prompt_is_shown_escaped():
     request = {**REQUEST, "tool": HOSTILE, "path": HOSTILE, "argv": [HOSTILE, "a\nb"], "cwd": HOSTILE, "text": HOSTILE}
-    text = approval_text(request, 500) + question_text(HOSTILE, [HOSTILE], 500)
-    assert text.count(SHOWN) == 7
+    text = approval_text(request, 500) + question_text(HOSTILE, [HOSTILE], 500, HOSTILE)
+    assert text.count(SHOWN) == 8
     assert all(char.isprintable() or char == "\n" for char in text)
     assert r"'a\nb'" in text
 
@@ -316,4 +347,4 @@ def test_a_long_value_shows_head_tail_length_and_digest():
     text = approval_text(REQUEST | {"argv": [value]}, 400)
     assert "head" in text and "tail" in text and "308 characters" in text and "sha256 " in text
     assert value not in text
-    assert value in tool_text(REQUEST | {"argv": [value]})
+    assert value in long_values(REQUEST | {"argv": [value]})

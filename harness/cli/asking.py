@@ -41,12 +41,14 @@ class Terminal:
                 self.view.resume()
         return Said(answer.verdict, answer.why, cast(Any, answer.grant))
 
-    def question(self, question: str, options: Sequence[str], elsewhere: Callable[[], bool]) -> str | None:
+    def question(
+        self, question: str, options: Sequence[str], elsewhere: Callable[[], bool], asker: str
+    ) -> str | None:
         """Put a question; None when nobody could be asked, or the answer came otherwise."""
         with self._turn:
             self.view.suspend()
             try:
-                return ask_question(question, list(options), _poll(elsewhere))
+                return ask_question(question, list(options), _poll(elsewhere), asker=asker)
             finally:
                 self.view.resume()
 

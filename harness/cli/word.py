@@ -17,6 +17,7 @@ from harness.cli.words import Pipe, text_of
 from harness.errors import HarnessError
 from harness.events.io import IO
 from harness.events.log import follow
+from harness.events.receipt import asker_of, options_in
 from harness.events.scan import blob_text
 from harness.events.words import AGENT
 from harness.policy.showing import approval, changed
@@ -155,8 +156,8 @@ def _answer_at_terminal(said: Globals, at: Place, found: list[Waiting], resume: 
         raise nobody
     terminal, words = _terminal(at, mode), []
     for target in found:
-        options = [str(option) for option in target.op.arguments.get("options") or ()]
-        reply = terminal.question(question_of(target), options, lambda: False)
+        options = options_in(target.op, partial(blob_text, target.folder))
+        reply = terminal.question(question_of(target), options, lambda: False, asker_of(target.op))
         if reply is None:
             break
         put(target, IO(), {"kind": "answer", "text": reply}, hide_of(at), logs())

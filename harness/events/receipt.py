@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +29,17 @@ def argv_of(value: object) -> tuple[str, ...]:
 def argv_in(op: Operation, text: Callable[[Any], str]) -> tuple[str, ...]:
     """The argv of an operation whose run's blobs `text` reads."""
     return tuple(text(op.argv_at).split("\0")) if op.argv_at is not None else op.argv or ()
+
+
+def options_in(op: Operation, text: Callable[[Any], str]) -> list[str]:
+    """What the model offers as answers to its question."""
+    given = op.arguments.get("options") or ()
+    return [str(option) for option in (json.loads(text(given)) if isinstance(given, dict) else given)]
+
+
+def asker_of(op: Operation) -> str:
+    """Who asks a person: the model by a call, or a verifier by its exit."""
+    return "the model" if op.verb == "ask" else f"the verifier {op.tool}"
 
 
 def pinned_mark(state: State, tool: str) -> str:

@@ -29,7 +29,9 @@ def hear_start(state: State) -> None:
 
 
 def hear(state: State, data: dict[str, Any]) -> None:
-    """A message, or the answer to a question."""
+    """A message, or the answer to a question. An option that was taken holds nobody's words but the model's."""
+    if data.get("option"):
+        return
     if _is_users(state, data):
         state.said.append(data["text"])
     else:

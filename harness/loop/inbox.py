@@ -12,6 +12,7 @@ from typing import Any
 from harness.events.attempts import is_unknown, may_have_acted
 from harness.events.log import follow
 from harness.events.messages import about, is_old, read_message, waiting_files
+from harness.events.receipt import options_in
 from harness.events.state import Operation
 from harness.events.witness import is_borne
 from harness.loop import cover
@@ -174,15 +175,23 @@ def _settlement(run: Run, message: dict[str, Any], n: int, name: str) -> None:
 
 
 def _words(run: Run, message: dict[str, Any], n: int, name: str) -> None:
-    data: dict[str, Any] = {"text": run.log.fit(str(message.get("text", ""))), "by": str(message.get("by", "user"))}
+    text, by = str(message.get("text", "")), str(message.get("by", "user"))
+    data: dict[str, Any] = {"text": run.log.fit(text), "by": by}
     if message["kind"] == "answer":
         op = asked(run, n)
         if op is None:
             run.note("changed", f"operation {n} waits for no answer any more.")
             return
-        data["answers"] = op
+        data = answer(run, run.state.ops[op], text, by)
     run.append("user.say", data | {"inbox": name})
     run.log.sync()
+
+
+def answer(run: Run, op: Operation, text: str, by: str) -> dict[str, Any]:
+    """The data of the `user.say` that answers. Who takes an option says its number: its words are the model's."""
+    options = options_in(op, run.text)
+    chosen = {"option": options.index(text) + 1} if text in options else {}
+    return {"text": run.log.fit(text), "by": by, "answers": op.n, **chosen}
 
 
 def asked(run: Run, n: int) -> int | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from harness.events.log import follow
+from harness.events.receipt import asker_of, options_in
 from harness.events.state import Operation
 from harness.loop import inbox
 from harness.loop.act import Crew
@@ -64,12 +64,11 @@ def ask_question(run: Run) -> Stop | None:
     n = asking[0]
     op = run.state.ops[n]
     text = run.text(run.state.question if op.verb == "verify" else op.arguments.get("question", ""))
-    given = op.arguments.get("options") or ()
-    options = json.loads(run.text(given)) if isinstance(given, dict) else [str(option) for option in given]
+    options = options_in(op, run.text)
     if run.world.ask is not None:
-        said = run.world.ask.question(text, options, lambda: _is_elsewhere(run))
+        said = run.world.ask.question(text, options, lambda: _is_elsewhere(run), asker_of(op))
         if said is not None:
-            run.append("user.say", {"text": run.log.fit(said), "by": "user", "answers": n})
+            run.append("user.say", inbox.answer(run, op, said, "user"))
             run.log.sync()
             return None
         if _is_elsewhere(run):

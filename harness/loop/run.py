@@ -63,11 +63,16 @@ class Said:
 
 
 class Ask(Protocol):
-    """Somebody at a terminal. `elsewhere` is looked at while waiting: True closes the prompt, the word is there."""
+    """Somebody at a terminal. `elsewhere` is looked at while waiting: True closes the prompt, the word is there.
+
+    `asker` is who asks: the model, or a verifier.
+    """
 
     def approve(self, request: dict[str, Any], elsewhere: Callable[[], bool]) -> Said: ...
 
-    def question(self, question: str, options: Sequence[str], elsewhere: Callable[[], bool]) -> str | None: ...
+    def question(
+        self, question: str, options: Sequence[str], elsewhere: Callable[[], bool], asker: str
+    ) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from harness.loop.confine import network_text, secret_names
 from harness.loop.run import Run
 from harness.loop.scene import settings_of
 from harness.policy.request import Request
+from harness.policy.showing import shortened
 
 USERS, YOURS = "the user's words", "your words"
 """How what a run knows calls the person's words, and how the person is told."""
@@ -33,10 +34,15 @@ def facts(run: Run, op: Operation, request: Request) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value or name == "days"}
 
 
-def _sources(request: Request) -> dict[str, list[str]]:
-    """For the values that must be known, and for those that say who receives: where they are from."""
-    found = {one.option: [YOURS if text == USERS else text for text in one.sources] for one in request.grounding}
+def _sources(request: Request) -> dict[str, list[tuple[str, list[str]]]]:
+    """Option → its values, each with where it is from: those that must be known, and those that say who receives."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for one in request.grounding:
+        found[one.option, one.value] = [YOURS if text == USERS else text for text in one.sources]
     for dest in request.dests:
-        told = found.setdefault(dest.option, [])
+        told = found.setdefault((dest.option, dest.value), [])
         told += [YOURS] if dest.named and YOURS not in told else []
-    return found
+    by_option: dict[str, list[tuple[str, list[str]]]] = {}
+    for (option, value), labels in found.items():
+        by_option.setdefault(option, []).append((shortened(value), labels))
+    return by_option

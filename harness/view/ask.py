@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from harness.policy.showing import LONG, origins, shortened
 from harness.view.terminal import (
     CTRL_C,
     CTRL_D,
@@ -28,8 +29,6 @@ from harness.view.terminal import (
 )
 from harness.view.text import escape, one_line, shown_argv, width, wrap
 
-LONG = 200
-"""Characters of a value above which head, tail, length and digest are shown."""
 MOST_OF_FILE = 1 << 20
 ACTS = {
     "read": "READ", "write": "WRITE", "external": "act EXTERNALLY", "money": "move MONEY",
@@ -39,6 +38,8 @@ WIDEST = 100
 """Columns over which the parts of a line are not spread out."""
 YOURS = "your words"
 """How a value that the person named says where it is from; all else is not."""
+UNSEEN = "a value is longer than a screen: look at it with e first"
+UNREAD = "the question is longer than a screen: read it to its end with e first"
 NO_KEY = "that is none of the keys; nothing was answered"
 ANY_HOST = "network any host"
 """What is really reachable where nothing holds a call to the hosts that it names."""
@@ -67,8 +68,8 @@ def approval_text(request: Request, columns: int) -> str:
     lines += _spread(f"    {_command(request)}", cwd, columns, "    ")
     for value in request["argv"]:
         lines += wrap(_cut_note(value), columns, "    ") if len(value) > LONG else []
-    for option, sources in (request.get("sources") or {}).items():
-        lines += wrap(_origin(option, sources, request["argv"]), columns, "    ")
+    for what, sources in origins(request.get("sources") or {}):
+        lines += wrap(_origin(what, sources), columns, "    ")
     lines += wrap(_facts(request), columns, "    ")
     for reason in request.get("reasons") or ():
         lines += wrap(f"rule: {one_line(str(reason))}", columns, "    ")
@@ -93,13 +94,11 @@ def _at_home(path: str) -> str:
     return f"~{path.removeprefix(home)}" if home != "/" and (path == home or path.startswith(f"{home}/")) else path
 
 
-def _origin(option: str, sources: Sequence[str], argv: Sequence[str]) -> str:
+def _origin(what: str, sources: Sequence[str]) -> str:
     """Where an argument's value is from: `--request-id r-1841  from search-logs #7, not your words`."""
-    at = list(argv).index(option) + 1 if option in argv else len(argv)
-    value = f"{option} {one_line(shortened(argv[at]))}" if at < len(argv) else option
     others = [one_line(source) for source in sources if source != YOURS]
     told = [YOURS, *others] if YOURS in sources else [*others, "not your words"]
-    return f"{value}  {'from ' if len(told) > 1 or YOURS in sources else ''}{', '.join(told)}"
+    return f"{one_line(what)}  {'from ' if len(told) > 1 or YOURS in sources else ''}{', '.join(told)}"
 
 
 def _place(request: Request) -> str:
@@ -123,13 +122,6 @@ def _facts(request: Request) -> str:
     return " · ".join(parts)
 
 
-def shortened(value: str) -> str:
-    """A long value as its head and tail with the length between them."""
-    if len(value) <= LONG:
-        return value
-    return f"{value[:80]} [… {len(value) - 140} characters …] {value[-60:]}"
-
-
 def _cut_note(value: str) -> str:
     digest = hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"a value of {len(value)} characters (sha256 {digest}) is cut here; e shows it whole"
@@ -140,17 +132,20 @@ def over_a_screen(request: Request, columns: int, lines: int) -> bool:
     return any(len(wrap(escape(value), columns)) > lines for value in request["argv"])
 
 
+def long_values(request: Request) -> str:
+    """What `e` shows first: the values whole that the prompt cuts. Escaped."""
+    return escape("\n\n".join(f"a value of {len(v)} characters:\n{v}" for v in request["argv"] if len(v) > LONG))
+
+
 def tool_text(request: Request) -> str:
-    """What `e` shows: the long values whole, then the tool's file. Escaped."""
-    parts = [f"a value of {len(value)} characters:\n{value}" for value in request["argv"] if len(value) > LONG]
+    """What `e` shows then: the tool's file. Escaped."""
     path = Path(str(request.get("cwd") or "")) / str(request.get("path") or request["tool"])
     try:
         with path.open("rb") as file:
             text = file.read(MOST_OF_FILE).decode("utf-8", "replace")
-        parts.append(f"{path}:\n{request['hide'](text) if 'hide' in request else text}")
+        return escape(f"{path}:\n{request['hide'](text) if 'hide' in request else text}")
     except OSError as failure:
-        parts.append(f"{path}: cannot be read: {failure.strerror}")
-    return escape("\n\n".join(parts))
+        return escape(f"{path}: cannot be read: {failure.strerror}")
 
 
 def approve(request: Request, poll: Poll | None = None, path: str = "/dev/tty") -> Approval:
@@ -167,21 +162,21 @@ def approve(request: Request, poll: Poll | None = None, path: str = "/dev/tty") 
 
 
 def _approve(terminal: Terminal, request: Request, poll: Poll | None) -> Approval:
-    columns, lines = terminal.size()
-    terminal.write(approval_text(request, columns))
-    paged = not over_a_screen(request, columns, lines)
+    seen = _show(terminal, request, poll)
+    paged = not over_a_screen(request, *terminal.size())
     while True:
-        terminal.write(keys_text(columns, request) + "> ")
+        terminal.write(keys_text(terminal.size()[0], request) + "> ")
         key = read_key(terminal.fd, poll)
         terminal.write((key if len(key) == 1 and key.isprintable() else "") + "\n")  # a paste is no key, and no `y`
         yes = key == "y" or KEEPS.get(key) in (request.get("remember") or ())
-        if yes and paged:
+        if yes and seen and paged:
             return Approval("allow", grant=KEEPS.get(key, "once"))
         if yes:
-            terminal.write("    a value is longer than a screen: look at it with e first\n")
+            terminal.write(f"    {UNSEEN if seen else UNREAD}\n")
         elif key == "e":
+            seen = seen or _show(terminal, request, poll)
+            paged = page(terminal, long_values(request), poll) or paged
             page(terminal, tool_text(request), poll)
-            paged = True
         elif key in ("q", CTRL_C):
             return Approval("quit")
         elif key == "n":
@@ -190,6 +185,21 @@ def _approve(terminal: Terminal, request: Request, poll: Poll | None) -> Approva
             return Approval("deny")
         else:
             terminal.write(f"    {NO_KEY}\n")
+
+
+def _show(terminal: Terminal, request: Request, poll: Poll | None) -> bool:
+    """The question for one call; one that is longer than the screen in pages, and its first lines again at their end.
+
+    True when the whole of it was shown.
+    """
+    columns, lines = terminal.size()
+    text = approval_text(request, columns)
+    if text.count("\n") + keys_text(columns, request).count("\n") < lines:
+        terminal.write(text)
+        return True
+    whole = page(terminal, text.rstrip("\n"), poll)
+    terminal.write("\n".join(text.splitlines()[:2]) + "\n")
+    return whole
 
 
 def keys_text(columns: int, request: Request) -> str:
@@ -222,11 +232,11 @@ def _why(terminal: Terminal, poll: Poll | None) -> str | None:
         return None
 
 
-def page(terminal: Terminal, text: str, poll: Poll | None = None) -> None:
-    """Show a long text a screen at a time; any key goes on, `q` leaves."""
+def page(terminal: Terminal, text: str, poll: Poll | None = None) -> bool:
+    """Show a long text a screen at a time; any key goes on, `q` leaves. True when all of it was shown."""
     columns, lines = terminal.size()
     room = max(1, lines - 2)
-    rest = wrap(text, columns)
+    rest = wrap(text, columns) if text else []
     while rest:
         terminal.write("\n".join(rest[:room]) + "\n")
         rest = rest[room:]
@@ -235,12 +245,14 @@ def page(terminal: Terminal, text: str, poll: Poll | None = None) -> None:
             key = read_key(terminal.fd, poll, dead=0.0)
             terminal.write("\n")
             if key in ("q", CTRL_C, CTRL_D):
-                return
+                return False
+    return True
 
 
-def question_text(question: str, options: Sequence[str], columns: int) -> str:
-    """The model's question, labelled as its words, with numbered options. Escaped."""
-    lines = wrap(f"? the model asks: {escape(question)}", columns)
+def question_text(question: str, options: Sequence[str], columns: int, asker: str) -> str:
+    """A question, labelled as the words of who asks, and numbered options. Escaped; set in from its second line."""
+    first, *more = wrap(f"? {one_line(asker)} asks: {escape(question)}", max(1, columns - 4))
+    lines = [first, *(f"    {line}" for line in more)]
     for number, option in enumerate(options, 1):
         lines += wrap(f"{number}  {one_line(option)}", columns, "    ")
     hint = "a number, or your own words" if options else "your own words"
@@ -259,14 +271,15 @@ def ask_own(question: str, path: str = "/dev/tty") -> bool:
 
 
 def ask_question(
-    question: str, options: Sequence[str] = (), poll: Poll | None = None, path: str = "/dev/tty"
-) -> str | None:
+    question: str, options: Sequence[str] = (), poll: Poll | None = None, path: str = "/dev/tty",
+    asker: str = "the model",
+) -> str | None:  # fmt: skip
     """The person's answer: an option's text for its number, or what was typed. None: later, or the terminal is lost."""
-    return answered(path, lambda terminal: _answer(terminal, question, options, poll))
+    return answered(path, lambda terminal: _answer(terminal, question, options, poll, asker))
 
 
-def _answer(terminal: Terminal, question: str, options: Sequence[str], poll: Poll | None) -> str | None:
-    terminal.write(question_text(question, options, terminal.size()[0]))
+def _answer(terminal: Terminal, question: str, options: Sequence[str], poll: Poll | None, asker: str) -> str | None:
+    terminal.write(question_text(question, options, terminal.size()[0], asker))
     settle(terminal.fd)
     while True:
         terminal.write("> ")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.events.state import LABEL
+from harness.policy.showing import origins
 from harness.view.rows import ASKS, Row, Run, Spent, Tree, account_of, short
 from harness.view.text import Glyphs, count, cut, duration, money, one_line, plural, width, wrap
 from harness.view.typed import labelled
@@ -247,8 +248,8 @@ def _why(row: Row) -> str:
     """Why a call is asked about: what the decision says, what it would be given, where its values are from."""
     secrets = [name for name in row.asked.get("secrets") or () if not any(name in reason for reason in row.reasons)]
     parts = [*row.reasons, *([f"it would get {' '.join(secrets)}"] if secrets else [])]
-    sources = row.asked.get("sources") or {}
-    parts += [f"{option} from {', '.join(whose)}" for option, whose in sources.items() if whose]
+    sources = origins(row.asked.get("sources") or {})
+    parts += [f"{what} from {', '.join(whose)}" for what, whose in sources if whose]
     return "; ".join(parts)
 
 
