@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cage_world import needs_both, needs_landlock
+from tests.cage_world import needs_both, needs_full, needs_landlock
 from tests.command import COMMAND, AtTerminal, clean_env, events, harness, newest, owning
 from tests.loop_world import Project, call, finish, reply
 
@@ -119,6 +119,21 @@ def test_A20_a_call_whose_work_was_undone_ends_with_7(project: Project) -> None:
     assert done.returncode == 7, done.stderr
     assert "bin/look" in done.stderr
     assert (project.path / "bin" / "look").read_text() == before
+
+
+LEVELS = [pytest.param("landlock", marks=needs_landlock), pytest.param("full", marks=needs_full)]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_what_a_link_of_a_tool_ends_at_is_protected_like_the_tool(project: Project, level: str) -> None:
+    policy(project, f"sandbox:\n  require: {level}")
+    project.tool("made", "echo made", "@meta effect read", place="build")
+    (project.path / "bin" / "made").symlink_to("../build/made")
+    before = (project.path / "build" / "made").read_text()
+    project.tool("plant", "echo echo evil >> build/made; mv build/made build/m; exit 0", "@meta effect write")
+    done = harness("tools", "run", "plant", cwd=project.path, HOME=str(home(project)))
+    assert (project.path / "build" / "made").read_text() == before, done.stderr
+    assert harness("tools", "run", "made", cwd=project.path, HOME=str(home(project))).stdout == "made\n"
 
 
 READ = """

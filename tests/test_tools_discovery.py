@@ -91,6 +91,24 @@ def test_links_are_followed_and_reported_where_they_leave(tmp_path: Path) -> Non
     assert digest(project / "bin" / "alias") == hashlib.sha256(SCRIPT.encode()).hexdigest()
 
 
+def test_a_tool_with_a_second_name_that_nothing_protects_is_none(tmp_path: Path) -> None:
+    """What a write call puts there would be what runs next."""
+    project = tmp_path / "project"
+    put(project / "build" / "made")
+    (project / "bin").mkdir()
+    (project / "bin" / "linked").symlink_to("../build/made")
+    (project / "build" / "way").symlink_to("made")
+    (project / "bin" / "over").symlink_to("../build/way")
+    put(project / "build" / "twin")
+    (project / "bin" / "hard").hardlink_to(project / "build" / "twin")
+    tools, _ = read_bin(project / "bin", project)
+    assert tools["linked"].findings == (), "where it ends is protected"
+    assert codes(tools["over"].findings) == [("bin/over", "link-outside", "error")]
+    assert codes(tools["hard"].findings) == [("bin/hard", "hard-link", "error")] and tools["hard"].broken
+    assert tools["hard"].broken.fix == "make it a file of its own: cp bin/hard bin/hard~ && mv bin/hard~ bin/hard"
+    assert read_bin(project / "bin")[0]["hard"].findings == (), "a person's own folders, and what is shipped"
+
+
 def test_without_a_project_no_link_leads_out(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "out").symlink_to(put(tmp_path / "outside"))

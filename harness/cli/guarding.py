@@ -20,6 +20,7 @@ from harness.policy.files import check_private, config_folder, state_folder
 from harness.policy.settings import PROJECT_FILE, Settings, load, raised
 from harness.sandbox.facts import Facts, facts
 from harness.sandbox.kernel import set_undumpable
+from harness.sandbox.names import with_links
 from harness.sandbox.probe import test_machine
 from harness.secrets import masker
 from harness.tools import Tool
@@ -76,8 +77,12 @@ def _is_wanted(level: Level, settings: Settings) -> bool:
 
 
 def _fence(at: Place) -> Fence:
-    roots = [folder for root in at.roots for folder in (root.skills, root.bin) if folder is not None]
-    return Fence(at.project.resolve(), [folder.resolve() for folder in roots])
+    return Fence(at.project.resolve(), tool_places(at))
+
+
+def tool_places(at: Place) -> list[Path]:
+    """The folders of tools and skills, and what the links in them end at, as real paths."""
+    return with_links(folder for root in at.roots for folder in (root.skills, root.bin) if folder is not None)
 
 
 def _hidden(at: Place) -> tuple[Path, ...]:

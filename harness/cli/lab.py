@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.cli.driving import Driver
+from harness.cli.guarding import tool_places
 from harness.cli.place import EVALS, Place
 from harness.errors import HarnessError
 from harness.evals.case import Case
@@ -78,7 +79,7 @@ def lab_of(
     """Where the trials are made: confined, trusted and limited like any run here, but for what is remembered."""
     base = driver.world()
     evals = (at.project / EVALS).resolve()
-    roots = [folder.resolve() for root in at.roots for folder in (root.skills, root.bin) if folder is not None]
+    roots = tool_places(at)
 
     def world(workspace: Path, runs: Path) -> World:
         fence = Fence(workspace.resolve(), roots)

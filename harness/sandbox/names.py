@@ -29,11 +29,12 @@ def find(
 ) -> Names:  # fmt: skip
     """The protected and the hidden paths of a workspace, given as a real path.
 
-    `roots` are the folders of tools and skills and what a tool's `PATH` names; those outside the workspace do not
-    count. `unprotected` are names that this call may change, such as `.git`. `protect` and `hide` are the person's own:
+    `roots` are the folders of tools and skills, what links in them end at, and what a tool's `PATH` names; those
+    outside the workspace do not count. `unprotected` are names that this call may change, such as `.git`. `protect` and
+    `hide` are the person's own:
     folded names, and absolute places if they hold a slash.
     """
-    closed = [path for path in own_roots(workspace, roots) if path.is_dir()]
+    closed = [path for path in own_roots(workspace, roots) if path.exists()]
     closed += [path for path in _places(protect) if workspace in path.parents and path.exists()]
     unseen = [path for path in _places(hide) if path.exists()]
     names, hidden = _names(protect), _names(hide)
@@ -55,6 +56,13 @@ def _places(entries: Iterable[str]) -> list[Path]:
 
 def _in_order(paths: Iterable[Path]) -> tuple[Path, ...]:
     return tuple(sorted(set(paths), key=lambda path: (len(path.parts), path)))
+
+
+def with_links(roots: Iterable[Path]) -> list[Path]:
+    """These folders, links resolved, and what the links in them end at: who changed that would change a tool."""
+    found = [root.resolve() for root in roots]
+    inside = (Path(path) for root in found for _, path in entries_below(str(root)))
+    return list(dict.fromkeys([*found, *(path.resolve() for path in inside if path.is_symlink())]))
 
 
 def own_roots(workspace: Path, roots: Iterable[Path]) -> set[Path]:

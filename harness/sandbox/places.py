@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from harness.tools.links import links_on
+
 _SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/run/current-system"),
     *("/etc/ld.so.cache", "/etc/ld.so.preload", "/etc/alternatives", "/etc/localtime"),
@@ -26,7 +28,6 @@ SEEN = (
 """Harmless files that programs do without when they are missing, but not when they are there and cannot be read."""
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 PROC = ("/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/loadavg", "/proc/version")
-_MAX_LINKS = 40
 _SMALL = 64 << 10
 
 
@@ -47,7 +48,7 @@ def links(networked: bool) -> tuple[tuple[str, str], ...]:
     """Every symbolic link met on the way to these, with its text, parents first."""
     found: dict[Path, str] = {}
     for path in _named(networked):
-        found.update(_links_to(path))
+        found.update(links_on(path))
     return tuple((str(link), text) for link, text in sorted(found.items()))
 
 
@@ -70,14 +71,3 @@ def _interpreter() -> list[Path]:
     found = [Path(place) for place in (sys.prefix, sys.base_prefix, sys.base_exec_prefix, sys.executable) if place]
     # a prefix of "/" would open all of it
     return [path for path in dict.fromkeys(found) if len(path.parts) > 1 and path.exists()]
-
-
-def _links_to(path: Path) -> dict[Path, str]:
-    found: dict[Path, str] = {}
-    while len(found) < _MAX_LINKS:
-        step = next((step for step in (*reversed(path.parents), path) if step.is_symlink()), None)
-        if step is None:
-            break
-        found[step] = text = str(step.readlink())
-        path = Path(os.path.normpath(step.parent / text)) / path.relative_to(step)
-    return found

@@ -13,6 +13,7 @@ from harness.errors import Finding, HarnessError
 from harness.tools import Tool
 from harness.tools.block import TAGS, read_block
 from harness.tools.header import read_head, read_tool
+from harness.tools.links import second_name
 
 MAX_SEGMENTS = 4
 RESERVED = ("read", "run", "ask", "finish")
@@ -41,7 +42,7 @@ def read_bin(folder: Path, base: Path | None = None, script: bool = False) -> tu
     twins = _twins([file.name for file in files])
     tools: dict[str, Tool] = {}
     for file in files:
-        extra = [file.link] if file.link else []
+        extra = [found for found in (file.link, second_name(file.path, file.shown, folder, base)) if found]
         if other := twins.get(file.name):
             extra.append(_confusable(file, other))
         if wrong := _name_finding(file):
