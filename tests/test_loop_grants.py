@@ -317,3 +317,17 @@ def test_a_record_can_be_taken_back_by_the_beginning_of_its_id(project: Caged) -
         with pytest.raises(HarnessError):
             held.drop(wrong)
     assert held.drop(name[:5]).id == name and held.grants() == () and not list(held.copies.iterdir())
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_a_read_that_the_policy_asked_about_and_allows_by_now_runs(project: Caged, edited: bool) -> None:
+    """What its question was bound to is no more; it is bound anew, and not judged for ever."""
+    project.policy(f"{NONE}rules: [{{tool: look, verdict: ask}}]")
+    ran = project.run([reply(call("look")), finish()])
+    assert (ran.stop.name, ran.spawned) == ("needs-approval", [])
+    project.policy(NONE)
+    if edited:
+        project.tool("look", "echo other")
+    more = project.resume(ran.folder, accept=edited)
+    assert (more.stop.name, more.spawned) == ("passed", ["look"])
+    assert len(more.of("decide")) <= 4

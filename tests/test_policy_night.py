@@ -93,6 +93,6 @@ def test_a_replay_asks_once_and_says_where_its_id_is_from(project: Caged, port: 
     ran = triage(project, found, again, goal=f"{name} failed: why?")
     assert (ran.stop.name, asked(project)) == ("passed", ["replay-request"])
     [shown] = project.person.shown if project.person is not None else []
-    assert shown["sources"]["--request-id"] == ["your words"]
+    assert shown["sources"]["--request-id"] == [[name, ["your words"]]]
     [line] = (project.path / "incident/replays.jsonl").read_text().splitlines()
     assert json.loads(line)["request_id"] == name

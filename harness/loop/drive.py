@@ -13,22 +13,29 @@ from harness.loop.run import Run, Stop
 from harness.loop.settle import look, settle
 
 IDLE = 100
-"""Steps that change nothing, after which the loop itself must be wrong."""
+"""Steps that lead nowhere, after which the loop itself must be wrong."""
 
 
 def drive_by(run: Run, step: Callable[[Crew], Stop | None]) -> Stop:
     """Take one step after another until the run stops."""
     reconsider(run)
-    idle, seq = 0, run.state.seq
+    idle, headway = 0, _headway(run)
     with inbox.watched(run), Crew(run) as crew:
         while True:
             stop = _due(crew) or settle(crew) or _too_late(crew) or step(crew)
             if isinstance(stop, Stop):
                 return stop
-            idle = 0 if crew.busy or crew.rested or run.state.seq != seq else idle + 1
-            seq, crew.rested = run.state.seq, False
+            idle = 0 if crew.busy or crew.rested or _headway(run) != headway else idle + 1
+            headway, crew.rested = _headway(run), False
             if idle > IDLE:
-                raise RuntimeError(f"the loop makes no headway after event {seq} of {run.name}")
+                raise RuntimeError(f"the loop makes no headway after event {run.state.seq} of {run.name}")
+
+
+def _headway(run: Run) -> tuple[int, ...]:
+    """What grows with each step that leads anywhere. Deciding on a call again and again does not."""
+    state = run.state
+    attempts = sum(op.attempt for op in state.open_ops.values())
+    return state.spent.turns, len(state.ops), len(state.open_ops), len(state.receipts), attempts
 
 
 def reconsider(run: Run) -> None:

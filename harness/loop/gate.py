@@ -56,7 +56,8 @@ def _decided(
         leave_to_person(run, op, f"it may not be tried again ({'; '.join(decision.reasons)})")
         return decision
     used = next((grant for grant in grants if f"grant {grant.id}" in decision.rules), None)
-    plain = request.effect == "read" and decision.verdict != "ask" and used is None  # it needs nothing to be bound to
+    # it needs nothing to be bound to; one that was bound before is bound anew
+    plain = request.effect == "read" and decision.verdict != "ask" and used is None and not op.digest
     digest = "" if plain else call_digest(run, op.n, request)
     more = {"by": f"grant:{used.id}", "grant": used.word} if used is not None else {}
     if decision.verdict == "ask":

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from harness.events.origins import shortened
 from harness.events.state import Operation
 from harness.loop import granted
 from harness.loop.confine import network_text, secret_names
 from harness.loop.run import Run
 from harness.loop.scene import settings_of
 from harness.policy.request import Request
-from harness.policy.showing import shortened
 
 USERS, YOURS = "the user's words", "your words"
 """How what a run knows calls the person's words, and how the person is told."""
@@ -34,7 +34,7 @@ def facts(run: Run, op: Operation, request: Request) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value or name == "days"}
 
 
-def _sources(request: Request) -> dict[str, list[tuple[str, list[str]]]]:
+def _sources(request: Request) -> dict[str, list[list[Any]]]:
     """Option → its values, each with where it is from: those that must be known, and those that say who receives."""
     found: dict[tuple[str, str], list[str]] = {}
     for one in request.grounding:
@@ -42,7 +42,7 @@ def _sources(request: Request) -> dict[str, list[tuple[str, list[str]]]]:
     for dest in request.dests:
         told = found.setdefault((dest.option, dest.value), [])
         told += [YOURS] if dest.named and YOURS not in told else []
-    by_option: dict[str, list[tuple[str, list[str]]]] = {}
+    by_option: dict[str, list[list[Any]]] = {}
     for (option, value), labels in found.items():
-        by_option.setdefault(option, []).append((shortened(value), labels))
+        by_option.setdefault(option, []).append([shortened(value), labels])
     return by_option

@@ -6,7 +6,7 @@ The same for a prompt in the run and for `harness approve`, which has the journa
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,25 +18,6 @@ from harness.policy.pins import difference
 
 Words = Callable[[Any], str]
 """Reads a text as an event holds it."""
-LONG = 200
-"""Characters of a value above which head, tail and length are shown."""
-
-
-def shortened(value: str) -> str:
-    """A long value as its head and tail with the length between them."""
-    if len(value) <= LONG:
-        return value
-    return f"{value[:80]} [… {len(value) - 140} characters …] {value[-60:]}"
-
-
-def origins(sources: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, Sequence[str]]]:
-    """What an event says of where values are from: (`--option value`, sources); in old events by option alone."""
-    for option, found in sources.items():
-        if all(isinstance(one, str) for one in found):
-            yield option, found
-            continue
-        for value, labels in found:
-            yield f"{option} {value}", labels
 
 
 def approval(

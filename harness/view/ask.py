@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.policy.showing import LONG, origins, shortened
+from harness.events.origins import LONG, origins, shortened
 from harness.view.terminal import (
     CTRL_C,
     CTRL_D,

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from harness.events.origins import origins
 from harness.events.state import LABEL
-from harness.policy.showing import origins
 from harness.view.rows import ASKS, Row, Run, Spent, Tree, account_of, short
 from harness.view.text import Glyphs, count, cut, duration, money, one_line, plural, width, wrap
 from harness.view.typed import labelled
