@@ -57,7 +57,8 @@ def test_the_first_word_lets_what_runs_end(project: Path, processes: list[Popen[
     assert events(run, "tool.end")[0]["data"]["outcome"] == "done"
     _, told = processes[0].communicate()
     assert processes[0].returncode == 130 and not list((run / "inbox").iterdir())
-    assert "again" in told or "ends" in told
+    assert f"stopping once what runs has ended · sooner: harness stop {run.name[-8:]} --now" in told
+    assert "again" not in told, "nobody pressed a key here"
 
 
 def test_now_kills_what_runs(project: Path, processes: list[Popen[str]]) -> None:

@@ -320,3 +320,25 @@ def test_a_redacted_run_is_not_said_to_go_on():
     log.add("amend", 3, what="redact", why="asked")
     lines = last_lines(replay(log.events, RUN), ASCII)
     assert any("redact" in line for line in lines) and not any("resume" in line for line in lines)
+
+
+@pytest.mark.parametrize(("via", "told"), [("prompt", "a person said no to"), (None, "policy denied")])
+def test_whose_no_it_was_is_told(via, told):
+    log = Journal()
+    log.reply(1, [call(1, "pay")])
+    log.add("decide", op=1, verdict="deny", code="DENIED", argv=[], rules=[], **({"via": via} if via else {}))
+    log.finish("denied", 7)
+    assert last_lines(replay(log.events, RUN), UNICODE)[1] == f"  {told} a required tool"
+
+
+@pytest.mark.parametrize(("effect", "repeat", "told"), [
+    ("read", "pure", "its process is gone; nothing is lost"),
+    ("write", "opaque", "its process is gone; what became of a #1 is looked at before it goes on"),
+])  # fmt: skip
+def test_of_a_call_in_doubt_it_is_not_said_that_nothing_is_lost(effect, repeat, told):
+    log = Journal()
+    log.reply(1, [call(1, "a")])
+    log.allow(1, effect=effect, repeat=repeat)
+    log.begin(1, "a")
+    tree = replay(log.events, RUN)
+    assert last_lines(tree, UNICODE, owned=False)[1] == f"  {told}"

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -18,13 +17,13 @@ from harness.cli.guarding import confinement_notices, make_guard, secret_notices
 from harness.cli.options import Globals
 from harness.cli.outcome import check_out, finish, unfinished, write_out
 from harness.cli.output import flags
-from harness.cli.place import Place, find_tool, ledger, logs, runs_dir
+from harness.cli.place import Place, ledger, logs, runs_dir
 from harness.cli.trusting import keep_lent
+from harness.cli.watching import make_view
 from harness.cli.words import Words
 from harness.errors import HarnessError
 from harness.events.clock import Clock
 from harness.events.io import IO
-from harness.events.scan import blob_bytes
 from harness.events.state import LABEL
 from harness.executor import Cancel
 from harness.loop.run import Stop, World
@@ -35,8 +34,6 @@ from harness.runs.find import short_id
 from harness.runs.flags import Options
 from harness.runs.opened import Session
 from harness.runs.peek import read_state
-from harness.tools.stages import Pipeline, read_pipeline
-from harness.tools.wiring import edges
 from harness.view.mode import Mode, current
 from harness.view.text import rates
 
@@ -64,7 +61,7 @@ class Driver:
         world = World(IO(), Clock(), self.cancel, self.terminal, runs_dir=runs_dir(self.at))
         world.sinks.append(self._tell)
         world.child_receipts = read_state
-        world.cancelled = self._tell_level
+        world.cancelled = self._told_elsewhere
         world.delta, world.history, world.tell = self.view.delta, self.view.history, self.notice
         if self.said.verbose:
             world.heard = self.notice
@@ -118,6 +115,11 @@ class Driver:
             self.view.close()
         finally:
             os._exit(UNASKED)
+
+    def _told_elsewhere(self, level: int) -> None:
+        """Another process told the run to stop: no key of this terminal did, and none is named."""
+        stopping = f"stopping once what runs has ended · sooner: harness stop {short_id(self.run)} --now"
+        self.view.notice(stopping if level == 1 else KILLING)
 
     def _tell_level(self, level: int) -> None:
         if level == 1:
@@ -235,48 +237,6 @@ def model_line(ref: ModelRef, budget: Mapping[str, Any]) -> str:
     usd = budget.get("usd")
     bound = "none" if usd in (None, "none") else f"{usd} USD"
     return f"model: {ref.text} ({why}; {rates(ref.price)}{at}) budget {bound}"
-
-
-def make_view(said: Globals, at: Place, mode: Mode) -> Any:
-    """The view that the mode asks for, on stderr."""
-    read = blob_reader(runs_dir(at))
-    if said.quiet:
-        from harness.view.quiet import Quiet
-
-        return Quiet()
-    from harness.view.text import glyphs
-
-    if mode.view == "live":
-        from harness.view.live import Live
-
-        return Live(sys.stderr, read, glyphs(mode.glyphs), mode.colour, stages=stage_lister(at))
-    from harness.view.plain import Plain
-
-    view = Plain(sys.stderr, read, glyphs(mode.glyphs), mode.colour)
-    view.keep_ticking()
-    return view
-
-
-def stage_lister(at: Place) -> Callable[[str], Sequence[tuple[str, Sequence[str]]]]:
-    """The stages of a pipeline and what each waits for, as the live view lists those that have not begun."""
-
-    @cache
-    def stages(name: str) -> Sequence[tuple[str, Sequence[str]]]:
-        try:
-            tool = find_tool(at, name)
-        except HarnessError:
-            return ()
-        pipeline = read_pipeline(tool) if tool.pipeline else Pipeline()
-        return [(stage.name, [need for need, _ in edges(pipeline, stage)]) for stage in pipeline.stages]
-
-    return stages
-
-
-def blob_reader(runs: Path) -> Callable[[str, str], bytes]:
-    def read(run: str, sha: str) -> bytes:
-        return blob_bytes(runs / run, sha)
-
-    return read
 
 
 def terminal_ask(driver: Driver) -> Any:

@@ -22,7 +22,7 @@ from harness.policy.trust import Book, Entry
 from harness.runs.uses import all_uses, digest_of, parts_of
 from harness.skills.discovery import find_project
 from harness.view.mode import current
-from harness.view.text import escape
+from harness.view.text import escape, plural
 from harness.view.trust import ask_own
 
 SHOWN = 12
@@ -151,7 +151,7 @@ def _state(entry: Entry) -> str:
         return "gone or replaced: asks again"
     if entry.own:
         return "own"
-    return f"{len(entry.files)} files" if entry.files else "single runs only"
+    return plural(len(entry.files), "file") if entry.files else "single runs only"
 
 
 def _revoke(said: Globals, path: str | None) -> int:

@@ -80,7 +80,8 @@ def _said(project: Path, paths: Iterable[Path]) -> Iterator[Line]:
 def _sums(tools: list[Tool]) -> str:
     plain = [tool for tool in tools if not tool.pipeline]
     count = {effect: sum(effect_of(tool)[0] == effect for tool in plain) for effect in EFFECTS}
-    said = [f"{len(plain)} tools", *(f"{number} {effect}" for effect, number in count.items() if number)]
+    total = f"{len(plain)} tool{'' if len(plain) == 1 else 's'}"
+    said = [total, *(f"{number} {effect}" for effect, number in count.items() if number)]
     networked = sum(any(host != "none" for host in tool.net) for tool in plain)
     secret = sum(bool(tool.env) for tool in plain)
     said += [f"{networked} with network"] if networked else []

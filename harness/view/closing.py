@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.events.origins import origins
 from harness.events.state import LABEL
+from harness.view.meaning import meaning
 from harness.view.rows import ASKS, Row, Run, Spent, Tree, account_of, short
 from harness.view.text import Glyphs, count, cut, duration, money, one_line, plural, width, wrap
 from harness.view.typed import labelled
@@ -43,24 +44,7 @@ class Wait:
     heard: str = ""
 
 
-MEANING = {
-    "failed": "the answer was not accepted",
-    "declined": "a required tool was never run",
-    "denied": "policy denied a required tool",
-    "budget": "a budget is used up",
-    "no-progress": "the last turns brought nothing new",
-    "interrupted": "it was stopped before its end",
-    "error": "it could not go on",
-    "needs-approval": "a call waits for your approval",
-    "needs-answer": "a question waits for your answer",
-    "unknown-outcome": "a call may or may not have had its effect; only a person can tell",
-    "waiting": "it waits, and can be resumed later",
-    "stopped": "its process is gone; nothing is lost",
-}
-
-
 HEARD = "your word is there, and counts when the run goes on"
-FORKED = "a fork, and nobody has gone on with it yet"
 
 
 def first_line(run: Run, glyphs: Glyphs, columns: int | None = None) -> str:
@@ -153,22 +137,6 @@ def _account(tree: Tree, stop: str, command: str, glyphs: Glyphs, columns: int |
         if columns is None or width(line) <= columns:
             break
     return line
-
-
-def meaning(run: Run, stop: str) -> str:
-    """One sentence on a stop, with the particulars that the event gives. Not escaped."""
-    ended = run.end or run.park or {}
-    if stop == "budget" and ended.get("limit") not in (None, "context"):
-        return f"the budget is used up: {ended['limit']}"
-    if ended.get("error") and stop != "passed":
-        return str(ended["error"])
-    hint = str(ended.get("hint") or "")
-    if hint and not hint.startswith("harness "):
-        return hint
-    is_fork = stop == "stopped" and (run.start.get("fork") or {}).get("seq") == run.seq
-    sentence = FORKED if is_fork else MEANING.get(stop, stop)
-    unmet = ", ".join(f"{item.get('name')} #{item.get('op')}" for item in ended.get("unmet") or ())
-    return f"{sentence}; left open: {unmet}" if unmet else sentence
 
 
 def next_commands(tree: Tree, stop: str, is_terminal: bool = False) -> list[str]:

@@ -150,7 +150,7 @@ def _decide(run: Run, event: Event, data: dict[str, Any]) -> None:
     for name in ("code", "effect", "repeat", "digest", "level"):
         setattr(row, name, data.get(name) or "")
     row.reasons = _told(*_words(data.get("reasons")))
-    row.asked = {key: data[key] for key in ("sources", "secrets") if key in data}
+    row.asked = {key: data[key] for key in ("sources", "secrets", "via") if key in data}
     if isinstance(data.get("argv"), list) and not row.argv:
         row.argv = _words(data["argv"])
     if data["verdict"] == "deny":
