@@ -10,9 +10,11 @@ from harness.events.amend import is_seam
 from harness.events.fold import apply
 from harness.events.state import Operation, Spent, State
 from harness.view import Event
-from harness.view.text import columns, duration, money, one_line, plural
+from harness.view.text import columns, duration, left_out, money, one_line, plural, wrap
 
-CALLS = ("CALL", "TURN", "TRY", "CONTEXT", "IN", "CACHED", "OUT", "ESTIMATE", "FIRST", "TIME", "COST", "END", "MODEL")
+CALLS = ("CALL", "TURN", "COST", "IN", "CACHED", "OUT", "TIME", "END", "TRY", "CONTEXT", "ESTIMATE", "FIRST", "MODEL")
+"""What matters most stands first: a narrow terminal leaves out from the right."""
+WORKERS = ("WORKER", "COST", "TURNS", "IN", "OUT", "RUN")
 
 
 @dataclass(slots=True)
@@ -133,13 +135,21 @@ def cost_text(made: Bill, width: int | None) -> str:
 def _calls(calls: Sequence[Call], width: int | None) -> str:
     rows = [
         (
-            str(c.n), str(c.turn), str(c.tried), str(c.context), str(c.input), _share(c.cached, c.input), str(c.out),
-            _error(c), "" if c.first_ms is None else duration(c.first_ms / 1000), duration(c.ms / 1000),
-            money(c.nanos, c.unpriced), c.end, one_line(c.model),
+            str(c.n), str(c.turn), money(c.nanos, c.unpriced), str(c.input), _share(c.cached, c.input), str(c.out),
+            duration(c.ms / 1000), c.end, str(c.tried), str(c.context), _error(c),
+            "" if c.first_ms is None else duration(c.first_ms / 1000), one_line(c.model),
         )
         for c in calls
     ]  # fmt: skip
-    return "\n".join(columns(rows, width, CALLS)) if rows else ""
+    return _table(rows, width, CALLS)
+
+
+def _table(rows: Sequence[tuple[str, ...]], width: int | None, header: tuple[str, ...]) -> str:
+    """Aligned columns, and the names of those that do not fit."""
+    gone = left_out(rows, width, header) if rows else []
+    more = [f"too narrow for {', '.join(gone)}: a pipe or --json shows all"] if gone else []
+    told = [line for one in more for line in wrap(one, width or 80)]
+    return "\n".join([*columns(rows, width, header), *told]) if rows else ""
 
 
 def _share(part: int, whole: int) -> str:
@@ -155,14 +165,14 @@ def _error(call: Call) -> str:
 
 def _tools(made: Bill, width: int | None) -> str:
     rows = [(one_line(p.name), str(p.calls), duration(p.ms / 1000)) for p in made.tools.values()]
-    return "\n".join(columns(rows, width, ("TOOL", "CALLS", "TIME"))) if rows else ""
+    return _table(rows, width, ("TOOL", "CALLS", "TIME"))
 
 
 def _children(children: Sequence[Part], width: int | None) -> str:
     rows = [
-        (one_line(p.name), p.run, str(p.turns), str(p.input), str(p.out), money(p.nanos, p.unpriced)) for p in children
+        (one_line(p.name), money(p.nanos, p.unpriced), str(p.turns), str(p.input), str(p.out), p.run) for p in children
     ]
-    return "\n".join(columns(rows, width, ("WORKER", "RUN", "TURNS", "IN", "OUT", "COST"))) if rows else ""
+    return _table(rows, width, WORKERS)
 
 
 def _total(made: Bill) -> str:
