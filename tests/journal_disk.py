@@ -206,9 +206,13 @@ class Disk:
         return tuple(sorted((n, b"" if n.endswith("/lock") else raw) for n, raw in found.items()))
 
     def journal(self, run: str, durable: bool = False) -> tuple[bytes, set[str]]:
-        """The bytes of a run's journal and the names of its blobs, as the kernel or the platter has them."""
+        """The bytes of a run's journal and the names of its blobs, as the kernel or the platter has them.
+
+        On the platter a name counts where its folder's has come there, too.
+        """
         names, files = (self.durable, self.synced) if durable else (self.names, self.bytes_of)
-        node = names.get(f"{run}/events.jsonl")
+        path = f"{run}/events.jsonl"
+        node = names.get(path) if not durable or self._is_reachable(path) else None
         blobs = {PurePosixPath(name).name for name in names if _folder(name) == f"{run}/blobs"}
         return b"" if node is None else files[node], blobs
 

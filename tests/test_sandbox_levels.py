@@ -15,8 +15,9 @@ from caged import Place, as_user, lacking, place, users
 
 from harness.errors import HarnessError
 from harness.policy.names import DRAFTS
-from harness.sandbox import Cage, bubblewrap, landlock, names, places, probe
+from harness.sandbox import Cage, bubblewrap, landlock, names, probe
 from harness.sandbox.facts import Facts, facts
+from harness.tools.links import links_on
 
 HERE = facts()
 USERS = pytest.mark.parametrize("user", users())
@@ -370,7 +371,7 @@ def test_every_link_on_the_way_to_the_system_is_known(tmp_path: Path) -> None:
     (tmp_path / "first").symlink_to("second")
     (tmp_path / "second").symlink_to(tmp_path / "real")
     (tmp_path / "real" / "bin" / "python").symlink_to("python3")
-    assert places._links_to(tmp_path / "first" / "bin" / "python") == {
+    assert links_on(tmp_path / "first" / "bin" / "python") == {
         tmp_path / "first": "second",
         tmp_path / "second": str(tmp_path / "real"),
         tmp_path / "real" / "bin" / "python": "python3",
