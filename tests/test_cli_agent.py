@@ -447,3 +447,14 @@ def test_who_drives_a_run_supplies_no_result_of_it_as_a_person(project: Path) ->
     assert not list((newest(project) / "inbox").glob("*")) and not events(newest(project), "amend")
     words = [sys.executable, "-m", "harness", "amend", run, "--stale", "look", "--why", "it is old"]
     assert AtTerminal(*words, cwd=project).end()[0] == 0
+
+
+def test_a_fork_after_an_operation_is_found_by_its_event_and_goes_on_with_the_agent(project: Path) -> None:
+    add_tool(project, "look", "echo looked")
+    run = opened(project)
+    assert said("step", run, "look", cwd=project)[0] == 0
+    steps = json.loads(harness("show", run, "--json", cwd=project).stdout)["steps"]
+    assert [step["seq"] for step in steps] == [e["seq"] for e in events(newest(project), "tool.end")]
+    done = harness("fork", f"{run}@{steps[0]['seq']}", cwd=project)
+    assert done.returncode == 0, done.stderr
+    assert f"go on: harness resume {done.stdout.strip()[-8:]} --agent" in done.stderr

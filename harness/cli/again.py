@@ -16,6 +16,7 @@ from harness.cli.word import RunName, refuse_for_agent
 from harness.errors import HarnessError
 from harness.events.clock import Clock
 from harness.events.io import IO
+from harness.events.words import AGENT
 from harness.executor import Cancel
 from harness.loop.run import World
 from harness.runs.amend import receipt_given, slots_named
@@ -32,7 +33,8 @@ from harness.view.text import escape
 
 
 @manual("harness fork k3v9", "harness fork k3v9@41", codes=(0, 2, 3, 11),
-        notes=("11: after that event lie attempts that may have had an effect; settle them first.",))  # fmt: skip
+        notes=("11: after that event lie attempts that may have had an effect; settle them first.",
+               "SEQ: an operation's last event is its `seq` in harness show RUN --json."))  # fmt: skip
 def fork(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="RUN[@SEQ]", help="a run, and the event after which it goes on anew")],
@@ -64,7 +66,7 @@ def _go_on(made: Path) -> str:
     """How a fork is gone on with: one whose lines end with an accepted answer wants something new to do."""
     name, state = short_id(made.name), current_state(made)
     if state.end is None or state.end["stop"] != "passed":
-        return f"go on: harness resume {name}"
+        return f"go on: harness resume {name}{' --agent' if state.model == AGENT else ''}"
     more = "MESSAGE" if is_skill_file(Path(state.start.get("path") or "")) else "--set STAGE.PARAM=VALUE"
     return f"it has passed; go on: harness resume {name} {more}"
 

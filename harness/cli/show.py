@@ -171,7 +171,7 @@ def as_object(folder: Path, run: Run, owned: bool) -> dict[str, Any]:
     steps = [
         {"op": row.op, "verb": row.verb, "tool": row.name, "argv": row.argv, "state": row.state, "class": row.code,
          "ms": row.ms, "turn": row.turn, "run": row.child, "by": row.end.get("by"),
-         "said": row.said or None, "stale": row.stale}
+         "said": row.said or None, "stale": row.stale, "seq": row.end_seq or None}
         for _, row in sorted(run.rows.items())
     ]  # fmt: skip
     return {
