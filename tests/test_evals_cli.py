@@ -426,3 +426,11 @@ def test_a_candidate_takes_no_file_that_no_run_reads(project: Path) -> None:
         name = json.loads(run.stdout)["runs"][0]["run"]
         assert harness("eval", "mine", "--case", name, cwd=project).returncode == 0
     assert not list((evals(project) / "fixtures").glob("mined-*"))
+
+
+def test_stats_are_of_skills_and_not_of_tools_that_a_person_ran(project: Path) -> None:
+    (project / "a.log").write_text("disk 97 full\n")
+    model = f"scripted:{evals(project)}/scripts/good.yaml"
+    assert harness("run", "sound", "x", "-m", model, cwd=project).returncode == 0
+    assert harness("tools", "run", "look", "--x", "a.log", cwd=project).returncode == 0
+    assert list(json.loads(harness("skills", "stats", "--json", cwd=project).stdout)["skills"]) == ["sound"]

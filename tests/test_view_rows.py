@@ -342,3 +342,23 @@ def test_of_a_call_in_doubt_it_is_not_said_that_nothing_is_lost(effect, repeat, 
     log.begin(1, "a")
     tree = replay(log.events, RUN)
     assert last_lines(tree, UNICODE, owned=False)[1] == f"  {told}"
+
+
+def test_the_argument_of_another_try_is_named_by_the_pipeline_and_the_stage_that_failed():
+    log, child = Journal(), Journal(CHILD, 1)
+    log.start()["data"]["model"] = {"ref": "none"}
+    log.reply(1, [call(1, "size")])
+    log.allow(1)
+    log.begin(1, "size", child=CHILD)
+    child.start("size")
+    child.allow(1, call={"stage": "demand", "tool": "ask-demand", "args": []})
+    child.begin(1, "ask-demand")
+    child.end(1, 1, exit_=1, class_="FAILED")
+    child.finish("failed", 1)
+    log.end(1, 2, exit_=1, class_="FAILED", stop="failed")
+    log.finish("failed", 1)
+    tree = Tree()
+    for part in (log, child):
+        for event in part.events:
+            apply(tree, event, part.run, part.depth)
+    assert "  next: harness resume k3v9 --set size/demand.PARAM=VALUE" in last_lines(tree, UNICODE)

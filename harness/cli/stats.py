@@ -11,7 +11,7 @@ import typer
 
 from harness.cli.options import globals_of, manual
 from harness.cli.output import print_json, print_table, say
-from harness.cli.place import Place, catalog, logs, place, runs_dir
+from harness.cli.place import Place, catalog, found_tool, logs, place, runs_dir
 from harness.cli.words import since_seconds
 from harness.errors import HarnessError
 from harness.runs.find import short_id
@@ -57,6 +57,8 @@ def _groups(at: Place, name: str | None, window: float | None) -> dict[str, tupl
     known = catalog(at)
     groups = {}
     for skill, graded in sorted(found.items()):
+        if not known.named(skill) and found_tool(at, skill) is not None:
+            continue  # of `tools run` or `pipeline`: a tool is no skill
         listed = [tool for one in known.named(skill)[:1] for tool in one.allowed]
         called = {call.tool for one in graded for call in one.figures.calls}
         groups[skill] = graded, [tool for tool in listed if tool not in called]

@@ -159,10 +159,21 @@ def next_commands(tree: Tree, stop: str, is_terminal: bool = False) -> list[str]
         return [f"harness resume {name}{' --agent' if hint == AGENTS_TURN else ''}"]
     speaks = (run.start.get("model") or {}).get("ref")
     if stop == "failed" and (speaks == "none" or any(row.verb == "stage" for row in run.rows.values())):
-        return [f"harness resume {name}", f"harness resume {name} --set STAGE.PARAM=VALUE", f"harness show {name}"]
+        return [f"harness resume {name}", f"harness resume {name} --set {_argument(tree, run)}", f"harness show {name}"]
     if stop in ("no-progress", "declined", "failed") and speaks:
         return [f"harness resume {name} MESSAGE", f"harness show {name}"]
     return [f"harness show {name}"]
+
+
+def _argument(tree: Tree, run: Run) -> str:
+    """Which argument another try may need: `PIPELINE/STAGE.PARAM=VALUE`, of the stage that failed."""
+    failed = [row for row in run.rows.values() if row.state == "failed" and row.verb in ("run", "stage")]
+    for row in failed:
+        below = tree.runs.get(row.child or "")
+        if below is not None and any(one.verb == "stage" for one in below.rows.values()):
+            return f"{below.start.get('skill') or row.name}/{_argument(tree, below)}"
+    stage = next((row.name for row in failed if row.verb == "stage"), "STAGE")
+    return f"{stage}.PARAM=VALUE"
 
 
 def more_of(limit: object) -> str:
