@@ -137,7 +137,15 @@ def test_its_suite_passes_with_a_script_and_without_a_model(tmp_path: Path, mode
     done = harness("eval", "diagnose-batch", "-m", model, "--trials", "1", "-j", "3", "--json", cwd=tmp_path)
     said = json.loads(done.stdout)
     wrong = {trial["case"]: trial["checks"] for trial in said["trials"] if not trial["passed"]}
-    assert done.returncode == 0 and not wrong and said["tables"]["skill"]["trials"] == 9
+    assert done.returncode == 0 and not wrong and said["tables"]["skill"]["trials"] == 10
+
+
+def test_without_the_order_a_hasty_report_is_believed(tmp_path: Path) -> None:
+    arms = ("--arm", "skill", "--arm", "open")
+    words = ("-m", "scripted", "--case", "hasty", "--trials", "1", "--json")
+    done = harness("eval", "diagnose-batch", *words, *arms, cwd=tmp_path)
+    said = json.loads(done.stdout)
+    assert {trial["arm"]: trial["passed"] for trial in said["trials"]} == {"skill": True, "open": False}
 
 
 def test_its_logs_are_the_same_for_the_same_seed(tmp_path: Path) -> None:
