@@ -10,7 +10,7 @@ import pytest
 
 from harness.config import load
 from harness.errors import HarnessError, NoModelError
-from harness.models.choice import CHEAPEST, Named, StandIn, Wishes, automatic, choose, wishes_of
+from harness.models.choice import CHEAPEST, Named, StandIn, Wishes, automatic, choose, unusable, wishes_of
 from tests.test_models_resolve import skill
 
 HAIKU, SONNET, OPUS = (f"anthropic:claude-{name}-5-5" for name in ("haiku", "sonnet", "opus"))
@@ -125,9 +125,21 @@ def test_a_stand_in_that_is_no_model_is_refused_before_any_request(tmp_path: Pat
     folder = tmp_path / ".config" / "harness"
     folder.mkdir(parents=True)
     (folder / "config.yaml").write_text(f"models: {{fallback: {{cheap: [{HAIKU}, {{model: '{text}'}}]}}}}\n")
+    wishes = wishes_of(load(None))
     with pytest.raises(HarnessError, match="scheme") as caught:
-        wishes_of(load(None))
-    assert "config.yaml" in str(caught.value.where)
+        choose((HAIKU, "-m"), wishes, skill(), "cheap")
+    assert "config.yaml:1" in str(caught.value.where) and caught.value.exit_code == 2
+    assert [error.where for error in unusable(wishes)] == [caught.value.where]
+    for other in ("none", "scripted:s.yaml"):  # nobody takes over from them
+        assert choose((other, "-m"), wishes, skill("triage"), "cheap").text == other
+    assert choose((HAIKU, "-m"), wishes, skill(), "strong").text == HAIKU
+
+
+def test_what_the_settings_name_in_vain_is_told_whoever_speaks() -> None:
+    project = {"strong": Named("exec:x", "p:1"), "cheap": Named(HAIKU, "p:2")}
+    wishes = Wishes(project, {"strong": Named("wat", "u:1"), "cheap": Named(OPUS, "u:2")})
+    assert [(error.where, error.exit_code) for error in unusable(wishes)] == [("p:1", 2), ("u:1", 2)]
+    assert unusable(USER) == [] == unusable(Wishes())
 
 
 @pytest.mark.parametrize("value", ["[x]", "{strong: x}", "{odd: [x]}", "{strong: [{model: x, dear: yes}]}"])

@@ -220,6 +220,29 @@ def test_a_role_that_may_not_be_named_so_is_shown_as_that(project: Path) -> None
     assert [row["model"] for row in rows] == ["unusable", "unusable"] and "it starts a program" in rows[1]["from"]
 
 
+def test_a_setting_that_names_no_model_stops_only_who_uses_it(project: Path) -> None:
+    """With `-m` it is told in one line, whatever else is wrong; a question to the role itself is refused."""
+    (home_of(project) / ".config/harness/config.yaml").write_text(
+        f"models:\n  strong: '{HAIKU}'\n  cheap: haiku-5-5\n  fallback: {{strong: [antropic:x]}}\n"
+    )
+    done = harness("run", "work", "x", "-m", script(project, finish("done")), cwd=project)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    [told] = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
+    assert "config.yaml:3: the model 'haiku-5-5' has no scheme" in told
+    assert "write anthropic:claude-haiku-5-5 (and 1 more: harness models)" in told
+    assert harness("run", "work", "x", "--agent", cwd=project).returncode == 0
+    assert harness("step", "last", "look", cwd=project).returncode == 0
+    listed = harness("models", cwd=project, OLLAMA_HOST="127.0.0.1:1")
+    assert listed.returncode == 0 and "unusable" in listed.stdout
+    told = [line.split(": ")[1] for line in listed.stderr.splitlines() if line.startswith("warning: ")]
+    assert [where.rpartition(":")[2] for where in told] == ["3", "4"]
+    with FakeAnthropic(finishes(1)) as fake:
+        used = harness("run", "work", "x", cwd=project, **fake.env)
+        asked = harness("prompt", "why?", "--role", "cheap", cwd=project, **fake.env)
+        assert (used.returncode, asked.returncode, fake.requests) == (2, 2, [])
+    assert "config.yaml:4" in used.stderr and "config.yaml:3" in asked.stderr
+
+
 def test_a_form_is_asked_of_the_provider_as_far_as_it_takes_it(project: Path) -> None:
     """What it does not take is judged here all the same."""
     word = {"type": "object", "properties": {"why": {"type": "string", "minLength": 3}, "n": {"type": "integer"}},

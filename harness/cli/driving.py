@@ -21,6 +21,7 @@ from harness.cli.place import Place, ledger, logs, runs_dir
 from harness.cli.trusting import keep_lent
 from harness.cli.watching import make_view
 from harness.cli.words import Words
+from harness.config import Config
 from harness.errors import HarnessError
 from harness.events.clock import Clock
 from harness.events.io import IO
@@ -28,7 +29,7 @@ from harness.events.state import LABEL
 from harness.executor import Cancel
 from harness.loop.run import Stop, World
 from harness.models import ModelRef
-from harness.models.choice import said_of, wishes_of
+from harness.models.choice import said_of, unusable, wishes_of
 from harness.models.prices import old_prices
 from harness.runs.find import short_id
 from harness.runs.flags import Options
@@ -149,7 +150,7 @@ def driven(
     with Signals(driver):
         try:
             session = begun(said, driver, begin)
-            for text in session_notices(session):
+            for text in (*session_notices(session), *setting_notices(session, at.config)):
                 driver.notice(text)
             stop = session.go()
         finally:
@@ -226,6 +227,13 @@ def session_notices(session: Session) -> list[str]:
         old = old_prices(date.today()) if session.model.price and not session.model.price.is_free else None
         found += [f"warning: {old}"] if old else []
     return found
+
+
+def setting_notices(session: Session, config: Config) -> list[str]:
+    """One line on models that the settings name and that nobody can use; this run does without them."""
+    wrong = unusable(wishes_of(config)) if session.kind in ("skill", "prompt") else []
+    more = f" (and {len(wrong) - 1} more: harness models)" if len(wrong) > 1 else ""
+    return [f"warning: {wrong[0].where}: {wrong[0].message}; fix: {wrong[0].fix}{more}"] if wrong else []
 
 
 def model_line(ref: ModelRef, budget: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from harness.errors import HarnessError, NoModelError
 from harness.events.state import LABEL
 from harness.models import FREE, Facts, Failure, ModelRef, Opening
 from harness.models import weights as pins
-from harness.models.choice import ROLES, automatic, choose, named_model, said_of, wishes_of
+from harness.models.choice import ROLES, automatic, choose, named_model, said_of, unusable, wishes_of
 from harness.models.prices import tables
 from harness.models.resolve import open_model, resolve
 from harness.view.text import plural, rates, size
@@ -34,6 +34,8 @@ def list_models(ctx: typer.Context) -> int:
         "weights": [weights_row(name) for name in pins.installed()], "library": pins.has_library(),
         "prices": price_tables(date.today()),
     }  # fmt: skip
+    for error in unusable(wishes_of(at.config)):
+        say(said, f"warning: {error.where}: {error.message}; fix: {error.fix}")
     if said.json:
         print_json(found)
     else:

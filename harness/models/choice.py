@@ -6,13 +6,14 @@ Everything is looked up on this machine, and no provider's library is loaded for
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import partial
 
 from harness.config import Config, user_file
 from harness.errors import HarnessError, NoModelError
-from harness.models import ModelRef
+from harness.models import NEVER_PAID, ModelRef
 from harness.models.resolve import FORMS, check_scheme, resolve
 from harness.skills import Skill
 
@@ -35,6 +36,7 @@ class StandIn:
 
     text: str
     dearer: bool = False
+    origin: str = field(default="models.fallback", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +60,17 @@ class Wishes:
 
 
 def wishes_of(config: Config) -> Wishes:
-    """What a command's settings say of models. Raises HarnessError (exit 2) where one that may take over is none."""
+    """What a command's settings say of models; whether these can be used is judged where they are."""
     fallback = config.settings["models.fallback"]
-    for text in (text for chain in fallback.value.values() for text, _ in chain):
-        check_scheme(text, fallback.origin)
     keys = {role: f"models.{role}" for role in ROLES}
     there = {role: config.settings[key] for role, key in keys.items()}
     return Wishes(
         {role: Named(found.value, found.origin) for role, found in there.items() if found.layer == "project"},
         {role: Named(config.own[key].value, config.own[key].origin) for role, key in keys.items() if key in config.own},
-        {role: tuple(StandIn(*given) for given in chain) for role, chain in fallback.value.items()},
+        {
+            role: tuple(StandIn(text, dearer, fallback.origin) for text, dearer in chain)
+            for role, chain in fallback.value.items()
+        },
         Decimal(config.value("models.ceiling")), config.value("models.cache"), config.value("models.effort"),
         config.value("endpoints"), str(user_file(os.environ)), said_of(config),
     )  # fmt: skip
@@ -82,13 +85,35 @@ def said_of(config: Config) -> tuple[str, str] | None:
 def choose(said: tuple[str, str] | None, wishes: Wishes, skill: Skill | None, role: str = "strong") -> ModelRef:
     """The model for a skill's loop, or of a role. `said` is what a flag or the environment names, and which of them.
 
-    Raises HarnessError (exit 2) for a string that names none, or that whoever wrote it may not name; NoModelError
-    (exit 4) where there is none to take.
+    Raises HarnessError (exit 2) for a string that names none, or that whoever wrote it may not name, one that may take
+    over from it included; NoModelError (exit 4) where there is none to take.
     """
     wish = skill.model if skill is not None else None
     role = wish if wish in ROLES else role
-    found = named_model(said, wishes, skill, role)
-    return found if found is not None else replace(automatic(skill), role=role)
+    named = named_model(said, wishes, skill, role)
+    found = named if named is not None else replace(automatic(skill), role=role)
+    if found.scheme not in NEVER_PAID:  # nobody takes over from one that cannot be away
+        for stand_in in wishes.stand_ins.get(role, ()):
+            check_scheme(stand_in.text, stand_in.origin)
+    return found
+
+
+def unusable(wishes: Wishes) -> list[HarnessError]:
+    """What the settings name and no run can use: for a run that does without it, and so is not refused."""
+    layers = ((True, wishes.project), (False, wishes.user))
+    tries: list[Callable[[], object]] = [
+        partial(_resolved, named, wishes, role, foreign) for foreign, layer in layers for role, named in layer.items()
+    ]
+    tries += [partial(check_scheme, one.text, one.origin) for chain in wishes.stand_ins.values() for one in chain]
+    return [error for attempt in tries if (error := _error_of(attempt)) is not None]
+
+
+def _error_of(attempt: Callable[[], object]) -> HarnessError | None:
+    try:
+        attempt()
+    except HarnessError as error:
+        return error
+    return None
 
 
 def named_model(said: tuple[str, str] | None, wishes: Wishes, skill: Skill | None, role: str) -> ModelRef | None:
@@ -96,8 +121,11 @@ def named_model(said: tuple[str, str] | None, wishes: Wishes, skill: Skill | Non
     if said is not None:
         return replace(resolve(said[0], source=said[1], skill=skill), role=role)
     foreign, named = _wished(wishes, skill.model if skill is not None else None, role, skill)
-    if named is None:
-        return None
+    return None if named is None else _resolved(named, wishes, role, foreign, skill)
+
+
+def _resolved(named: Named, wishes: Wishes, role: str, foreign: bool, skill: Skill | None = None) -> ModelRef:
+    """The model of a name, which is `foreign` where it is not the user's own word."""
     ref = replace(resolve(named.text, source=named.origin, skill=skill), role=role)
     if foreign:
         check_named(ref, named, wishes)
