@@ -80,6 +80,20 @@ def test_case_6_a_background_job_of_a_terminal_parks_and_is_not_stopped(
     assert "code=5" in seen and "harness approve" in seen and "wants to act" not in seen
 
 
+def test_a_run_that_asks_at_its_terminal_is_listed_with_those_that_wait(
+    project: Path, terminals: list[AtTerminal]
+) -> None:
+    """Somebody may answer it from another one."""
+    there = at_terminal(terminals, project, *RUN, script(project, *ONE))
+    there.until("y once")
+    [one] = json.loads(harness("runs", "--waiting", "--json", cwd=project).stdout)["runs"]
+    assert (one["stop"], [(each["op"], each["what"]) for each in one["waits"]]) == ("open", [(1, "approval")])
+    assert " open #1 " in harness("runs", "--waiting", cwd=project).stdout
+    there.keys("q")
+    there.end()
+    assert json.loads(harness("runs", "--waiting", "--json", cwd=project).stdout)["runs"] == []
+
+
 def test_case_7_a_wrong_digest_is_5_last_is_2_and_the_right_one_is_recorded(project: Path) -> None:
     run = parked(project, *ONE)
     before = (run / "events.jsonl").read_bytes()

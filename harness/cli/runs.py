@@ -66,7 +66,8 @@ def newest(
         for run in index.runs():
             if window is not None and run.age_s > window:
                 break
-            wanted = index.is_top(run) and run.fits(waiting, status, skill)
+            asks = waiting and run.stop == "open" and bool(waits_of(run))
+            wanted = index.is_top(run) and run.fits(waiting and not asks, status, skill)
             if wanted and (called is None or called(run)):
                 found.append(run)
             if len(found) == last:
@@ -75,9 +76,13 @@ def newest(
 
 
 def waits_of(run: Listed) -> list[Waiting]:
-    """What a parked run waits for from a person, where its own commands look for it: in the runs below it, too."""
+    """What a run waits for from a person, where its own commands look for it: in the runs below it, too.
+
+    One that goes on may ask at its terminal, and be answered from another.
+    """
+    kinds = ("approval", "answer") if run.stop == "open" else [WAITS[run.stop]] if run.stop in WAITS else ()
     try:
-        return [one for one in waiting(run.folder) if one.what == WAITS[run.stop]] if run.stop in WAITS else []
+        return [one for one in waiting(run.folder) if one.what in kinds] if kinds else []
     except HarnessError:  # a child that a newer harness wrote: its parent is listed all the same
         return []
 
