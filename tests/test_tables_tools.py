@@ -50,6 +50,11 @@ def test_a_domain_is_found_by_its_tables_and_columns(sample: Path) -> None:
     assert {table["table"] for table in found["domains"][0]["tables"]} == {"drivers", "vans", "trips"}
 
 
+def test_what_was_found_and_what_was_not_is_told_in_the_words_of_the_question(sample: Path) -> None:
+    found = answer("find-tables", "--source", sample, "Which customers have companies?", cwd=sample)
+    assert found["not_found"] == ["companies"] and found["tables"][0]["holds"] == ["customers"]
+
+
 def test_remarks_in_the_schema_and_pages_of_the_wiki_find_tables(sample: Path) -> None:
     by_remark = answer("find-tables", "--source", sample, "days of illness", cwd=sample)
     assert by_remark["tables"][0]["table"] == "absences"

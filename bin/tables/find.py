@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from oncall.output import emit, plural, stop
 
-from tables import catalog, index, pages, ranking
+from tables import catalog, index, pages, ranking, words
 from tables.command import WAREHOUSE
 from tables.ranking import Asked, Found, Weights
 
@@ -16,12 +16,13 @@ def domains(source: str, question: str, wiki: str | None, limit: int) -> None:
     indexed, asked, weights = _look(source, question, wiki)
     ranked = [pair for pair in ranking.domains(indexed, asked, weights) if _fits(indexed, asked, pair[0])]
     shown = ranked[:_bounded(limit)]
+    best = {domain: ranking.within(indexed, asked, domain, weights, 3) for domain, _ in shown}
     count = plural(len(indexed.domains), "domain")
     emit({
         "summary": f"{shown[0][0]} fits best, of {count}" if shown else f"none of {count} fits",
-        "source": source, "domains_in_all": len(indexed.domains), "not_found": _not_found(asked),
+        "source": source, "domains_in_all": len(indexed.domains), "not_found": _not_found(asked, question),
         "domains": [{"domain": domain, "score": round(score, 2),
-                     "tables": [_facts(indexed, one) for one in ranking.within(indexed, asked, domain, weights, 3)]}
+                     "tables": [_facts(indexed, one, question) for one in best[domain]]}
                     for domain, score in shown],
     })
 
@@ -38,8 +39,8 @@ def tables(source: str, question: str, domain: str | None, wiki: str | None, lim
     found = [one for one in found if one.terms or domain]
     emit({
         "summary": f"{indexed.tables[found[0].table].name} fits best" if found else "no table fits",
-        "source": source, "tables_in_all": len(indexed.tables), "not_found": _not_found(asked),
-        "tables": [_facts(indexed, one) | {"joins": _joins(indexed, one)} for one in found],
+        "source": source, "tables_in_all": len(indexed.tables), "not_found": _not_found(asked, question),
+        "tables": [_facts(indexed, one, question) | {"joins": _joins(indexed, one)} for one in found],
         "next": [_look_at(source, _shortest(indexed, one)) for one in found[:3]],
     })
 
@@ -69,16 +70,18 @@ def _fits(indexed: index.Index, asked: Asked, domain: str) -> bool:
         or bool(indexed.domain_names[domain] & asked.said)
 
 
-def _not_found(asked: Asked) -> list[str]:
+def _not_found(asked: Asked, question: str) -> list[str]:
     """Words of the question that no name holds."""
-    found = {term for terms in asked.held.values() for term in terms}
-    return [term for term in asked.variants if term not in found][:20]
+    found, said = {term for terms in asked.held.values() for term in terms}, words.spoken(question)
+    return [said.get(term, term) for term in asked.variants if term not in found][:20]
 
 
-def _facts(indexed: index.Index, one: Found) -> dict[str, object]:
-    table = indexed.tables[one.table]
+def _facts(indexed: index.Index, one: Found, question: str) -> dict[str, object]:
+    """What is shown of a table; `holds` are the question's own words that stand in it."""
+    table, said = indexed.tables[one.table], words.spoken(question)
     return {"table": _shortest(indexed, one), "domain": table.domain, "score": round(one.score, 2),
-            "holds": list(one.terms[:12]), "columns": [column.name for column in table.columns[:30]]}
+            "holds": [said.get(term, term) for term in one.terms[:12]],
+            "columns": [column.name for column in table.columns[:30]]}
 
 
 def _joins(indexed: index.Index, one: Found) -> list[str]:

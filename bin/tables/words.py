@@ -129,6 +129,14 @@ def asked(question: str) -> dict[str, bool]:
     return found
 
 
+def spoken(question: str) -> dict[str, str]:
+    """Each stem of a question as its first word says it: what a person reads."""
+    found: dict[str, str] = {}
+    for word in _WORD.findall(question.replace("'s", "").replace("’s", "")):
+        found.setdefault(stem(word.lower()), word.lower())
+    return found
+
+
 def initials(question: str) -> list[str]:
     """`miles per gallon` → mpg: first letters of three or four words in a row, where they cannot be read as a word."""
     said = split(question)
