@@ -145,6 +145,15 @@ def test_case_12_a_paused_turn_is_sent_back_verbatim_three_times(project: Projec
     assert (project.run(HAIKU).stop.code, len(fake.requests)) == (1, 4)
 
 
+@pytest.mark.parametrize("nothing", [[], [text("")], [text(" \n")]], ids=["no block", "no text", "blanks"])
+def test_a_paused_turn_that_holds_nothing_is_no_turn(project: Project, serve: Any, nothing: list[Any]) -> None:
+    """The provider refuses a message without content, even where it came from there."""
+    fake = serve(Answer(nothing, "pause_turn"), Answer([text("part")], "pause_turn"), finishes(1))
+    ran = project.run(HAIKU)
+    assert (ran.stop.name, len(fake.requests), fake.refused) == ("passed", 3, [])
+    assert [[m["role"] for m in body["messages"]] for body in fake.requests] == [["user"], ["user"], ["user", "assistant"]]
+
+
 def test_case_12_a_reply_that_was_cut_off_has_twice_the_room_once(project: Project, serve: Any) -> None:
     cut = Answer([runs(1, "touch")], "max_tokens")
     fake = serve(cut, finishes(1))
