@@ -153,7 +153,7 @@ class _Judging:
             if "untrusted" in map(self.ground.trust.of, (tool.path, skill.file)):
                 return f"{tool.name} was not run: the project is not trusted", "harness trust"
             if self.ground.level is None:
-                return f"{tool.name} was not run: this machine confines nothing", "harness doctor"
+                return f"{tool.name} was not run: this machine confines nothing", "install the package bubblewrap"
             if tool.pipeline:
                 return f"{tool.name} was not run: it is a pipeline", "try it in a run"
             if secret:
@@ -280,7 +280,7 @@ def _why_no_help(ground: Ground, tool: Tool, named: bool) -> tuple[str, str] | N
     if not tool.header and not named:
         return "without a header it may do its work instead", f"write a header, or name it: {tool.name}"
     if ground.level is None and tool.effect != "read":
-        return f"its effect is {tool.effect}, and this machine confines nothing", "harness doctor"
+        return f"its effect is {tool.effect}, and this machine confines nothing", "install the package bubblewrap"
     return None
 
 

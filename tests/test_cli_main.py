@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -169,3 +172,33 @@ def test_a_skills_name_typed_as_command_says_how_to_run_it(tmp_path: Path) -> No
 
 def test_the_module_and_the_console_script_are_the_same() -> None:
     assert "harness.cli.main:main" in (ROOT / "pyproject.toml").read_text()
+
+
+NAMED = re.compile(r"(?:^|`|: |, | or )harness ([a-z][a-z-]*)(?: ([a-z][a-z-]*))?")
+OF_ITSELF = {"has", "is"}
+"""What follows where a sentence speaks of harness itself."""
+
+
+def messages() -> Iterator[tuple[str, str]]:
+    """Each text of the package that may be printed, with its place; `{}` stands for what is filled in."""
+    for path in sorted((ROOT / "harness").rglob("*.py")):
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        parts = {part for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+        said = {node.value for node in nodes if isinstance(node, ast.Expr)}
+        for node in nodes:
+            if isinstance(node, ast.JoinedStr):
+                yield f"{path}:{node.lineno}", "".join(str(p.value) if isinstance(p, ast.Constant) else "{}"
+                                                      for p in node.values)  # fmt: skip
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in parts | said:
+                yield f"{path}:{node.lineno}", node.value
+
+
+def test_every_command_that_a_message_names_is_one() -> None:
+    """`eval` takes a skill where others take a verb, and "harness runs lists them" is a sentence."""
+    groups = {name for name, row in TABLE.items() if not row.target} - {"eval"}
+    found = [(where, match) for where, text in messages() for match in NAMED.finditer(text)]
+    named = [(where, match[1], match[2]) for where, match in found if match[1] not in OF_ITSELF]
+    assert len(named) > 150
+    assert [one for one in named if one[1] not in TABLE] == []
+    verbs = [(where, f"{noun} {verb}") for where, noun, verb in named if noun in groups and verb not in (None, "lists")]
+    assert [one for one in verbs if one[1] not in TABLE] == []

@@ -151,7 +151,8 @@ def test_a_paused_turn_that_holds_nothing_is_no_turn(project: Project, serve: An
     fake = serve(Answer(nothing, "pause_turn"), Answer([text("part")], "pause_turn"), finishes(1))
     ran = project.run(HAIKU)
     assert (ran.stop.name, len(fake.requests), fake.refused) == ("passed", 3, [])
-    assert [[m["role"] for m in body["messages"]] for body in fake.requests] == [["user"], ["user"], ["user", "assistant"]]
+    roles = [[message["role"] for message in body["messages"]] for body in fake.requests]
+    assert roles == [["user"], ["user"], ["user", "assistant"]]
 
 
 def test_case_12_a_reply_that_was_cut_off_has_twice_the_room_once(project: Project, serve: Any) -> None:

@@ -113,7 +113,7 @@ def _refuse_closed_child(folder: Path) -> None:
     parent = peek(folder).get("parent")
     if parent and current_state(folder).status == "ended":
         what = f"{folder.name} has ended as operation {parent['op']} of {parent['run']}"
-        raise HarnessError(what, f"amend that one: harness amend {parent['run']}")
+        raise HarnessError(what, f"amend that one: harness amend {parent['run']} --stale SLOT --why TEXT")
 
 
 def _stale(folder: Path, text: str) -> tuple[dict[str, object], str]:

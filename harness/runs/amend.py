@@ -27,7 +27,11 @@ def slots_named(state: State, text: str) -> list[Slot]:
         return [call]
     known = [slot[1] if slot[0] == "stage" else slot[0] for slot in state.slots]
     what = f"this run holds no result of {text!r}{near_text(text, known)}"
-    raise HarnessError(what, f"name one of: {' '.join(dict.fromkeys(known))}" if known else "look: harness show RUN")
+    raise HarnessError(what, f"name one of: {' '.join(dict.fromkeys(known))}" if known else _look(state))
+
+
+def _look(state: State) -> str:
+    return f"look: harness show {state.start['run']}"
 
 
 def receipt_given(word: str, state: State, tool_of: Callable[[str], str | None]) -> tuple[str, dict[str, Any]]:
@@ -44,7 +48,7 @@ def receipt_given(word: str, state: State, tool_of: Callable[[str], str | None])
         tool = tool_of(target)
         if tool is None:
             names = [*map(str, state.ops), *filter(None, newest)]
-            raise HarnessError(f"this run has no operation {target}{near_text(target, names)}", "harness show RUN")
+            raise HarnessError(f"this run has no operation {target}{near_text(target, names)}", _look(state))
         return target, {"tool": tool, "stage": target, "argv": None, "out": _text(file)}
     if not op.closed:
         raise HarnessError(f"operation {op.n} ({op.tool}) has not ended", "approve, deny, answer or settle it")

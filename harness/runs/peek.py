@@ -41,7 +41,7 @@ def check_whole(start: Mapping[str, Any], folder: Path) -> None:
     lacking = [name for name, value in texts.items() if not isinstance(value, str)]
     lacking += [] if isinstance(start.get("inputs"), dict) else ["inputs"]
     if lacking:
-        what = f"the journal's first line has no {', '.join(lacking)}: harness begins no run so"
+        what = f"the journal's first line has no {', '.join(lacking)}: no run begins so"
         raise JournalError(what, "it can be shown, not gone on with: begin a new run", f"{folder}/events.jsonl:1")
 
 

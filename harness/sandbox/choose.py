@@ -116,7 +116,7 @@ def _higher(one: Level, other: Level) -> Level:
 def _refused(call: Call, machine: Machine, level: Level) -> Refusal:
     reasons = _reasons(machine, LEVELS[LEVELS.index(level) - 1])
     why = f"{call.tool} needs confinement {level}, which this machine does not give ({reasons})"
-    return Refusal(level, why, "run `harness doctor`; the least level is `sandbox.require` in the user's policy")
+    return Refusal(level, why, "mend what is named; the least level is `sandbox.require` in the user's policy")
 
 
 def _reasons(machine: Machine, found: Level) -> str:

@@ -64,9 +64,8 @@ def _entered(enter: Callable[[], None]) -> None:
 
 def _refused(error: OSError) -> HarnessError:
     reason = (error.strerror or str(error)).lower()
-    return HarnessError(
-        f"confinement could not be entered: {reason}", "run `harness doctor`; nothing was started", error.filename
-    )
+    fix = "nothing was started; try again, or with --sandbox full"
+    return HarnessError(f"confinement could not be entered: {reason}", fix, error.filename)
 
 
 def _give_up(machine: Facts) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import unicodedata
 from pathlib import Path
 
@@ -49,7 +50,8 @@ def _by_path(catalog: Catalog, path: Path) -> Skill:
     folder = path.parent if is_skill_file(path) and not path.is_dir() else path
     real = os.path.realpath(folder)
     if is_inside(real, os.path.realpath(catalog.project / ".harness" / "drafts")):
-        fix = f"look at it, then: harness skills adopt {folder.name}"
+        where = shlex.quote(shown(folder, catalog.project))
+        fix = f"look at it, then: mkdir -p skills && mv {where} skills/"
         raise HarnessError(f"{folder.name!r} is a draft, and drafts are not run", fix, str(folder))
     for skill in [*catalog.skills, *catalog.shadowed]:
         if os.path.realpath(skill.folder) == real:

@@ -135,8 +135,9 @@ def _tool_command(stage: Stage, target: Tool) -> Iterator[_Problem]:
         message = f"stage {stage.name} runs {target.name}, which is broken: {broken.file}:{broken.line} {broken.code}"
         yield stage.run[0].line, message, "mend the tool"
     elif target.declared:
+        fix = f"look: harness tools show {target.name}"
         for problem in _template_problems(target, stage.run[1:]):
-            yield stage.run[0].line, f"in stage {stage.name}, {target.name}: {problem}", f"see {target.name} --help"
+            yield stage.run[0].line, f"in stage {stage.name}, {target.name}: {problem}", fix
 
 
 def _template_problems(target: Tool, words: Sequence[Word]) -> list[str]:
@@ -161,7 +162,7 @@ def check_query(tool: Tool, asked: Tool | None, file: str, line: int) -> list[Fi
         return [Finding("query-missing", "warning", file, line, message, fix)]
     assert asked is not None
     texts = [PLACE.sub(_UNKNOWN, word) for word in tool.query[1:]]
-    fix = f"correct @meta query, see {name} --help"
+    fix = f"correct @meta query; look: harness tools show {name}"
     return [
         Finding("query-words", "error", file, line, f"the query of {tool.name} cannot be asked: {name}: {problem}", fix)
         for problem in _sure_problems(asked, texts)
