@@ -219,7 +219,8 @@ def test_empty_replies(project: Project) -> None:
     ran = project.run([{"text": " ", "repeat": "forever"}])
     assert_last(ran, "no-progress", 8)
     assert len(ran.of("model.reply")) == 6
-    ran = project.run([{"text": " "}, reply(call("look"), expect={"contains": ["Continue, or finish."]}),
+    told = {"contains": ["Continue, or finish."]}
+    ran = project.run([{"text": " "}, {"text": "", "expect": told}, reply(call("look"), expect=told),
                        reply(call("report")), finish()])  # fmt: skip
     assert_last(ran, "passed", 0)
 
