@@ -77,6 +77,18 @@ def test_each_command_parks_for_the_next_step_and_sends_no_request(project: Path
     assert [e["data"]["by"] for e in log if e["kind"] == "resume"] == ["agent"]
 
 
+def test_the_tokens_of_an_agent_are_its_own_and_shown_as_not_metered(project: Path) -> None:
+    run = opened(project)
+    for tool in ("look", "keep"):
+        said("step", run, tool, cwd=project)
+    assert said("finish", run, "so", cwd=project)[0] == 0
+    shown = harness("show", run, cwd=project).stdout
+    assert "3 turns · not metered" in shown and "$0.00" not in shown
+    cost = harness("show", run, "--cost", cwd=project).stdout
+    assert " itself not metered, in all 3 turns, 0 requests, 2 calls," in cost.splitlines()[-1]
+    assert cost.endswith(", not metered\n")
+
+
 @pytest.mark.parametrize(
     ("words", "code", "part"),
     [

@@ -67,6 +67,7 @@ def test_an_unknown_price_is_never_a_zero():
     assert text.money(70_000_000) == "$0.07"
     assert text.money(70_000_000, 3) == "$0.07 + 3 unpriced"
     assert text.money(0, 2) == "unknown"
+    assert text.money(0, 0, 5) == "not metered" and text.money(70_000_000, 0, 5) == "$0.07 + 5 not metered"
     assert text.money(0) == "$0.00"
     assert text.money(4_000_000) == "$0.004"
     assert text.money(1) == "<$0.0001"

@@ -30,13 +30,12 @@ from harness.executor import Cancel
 from harness.loop.run import Stop, World
 from harness.models import ModelRef
 from harness.models.choice import said_of, unusable, wishes_of
-from harness.models.prices import old_prices
+from harness.models.prices import old_prices, rates
 from harness.runs.find import short_id
 from harness.runs.flags import Options
 from harness.runs.opened import Session
 from harness.runs.peek import read_state
 from harness.view.mode import Mode, current
-from harness.view.text import rates
 
 UNASKED = 128 + signal.SIGINT
 KILLING = "killing what still runs · again to leave at once"

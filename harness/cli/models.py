@@ -17,9 +17,9 @@ from harness.events.state import LABEL
 from harness.models import FREE, Facts, Failure, ModelRef, Opening
 from harness.models import weights as pins
 from harness.models.choice import ROLES, automatic, choose, named_model, said_of, unusable, wishes_of
-from harness.models.prices import tables
+from harness.models.prices import rates, tables
 from harness.models.resolve import open_model, resolve
-from harness.view.text import plural, rates, size
+from harness.view.text import plural, size
 
 Row = dict[str, Any]
 

@@ -59,6 +59,13 @@ def facts_of(text: str, env: Mapping[str, str] | None = None) -> Facts:
     return Facts()
 
 
+def rates(price: Price | None) -> str:
+    """What tokens cost, in and out: `0.10/0.50 USD per M`, `free`, or that nobody knows."""
+    if price is None:
+        return "price unknown"
+    return "free" if price.is_free else f"{price.input}/{price.out} USD per M"
+
+
 def old_prices(today: date, env: Mapping[str, str] | None = None) -> str | None:
     """The warning about the shipped prices, or a user's own dated ones, where they are long out of date."""
     for table, what in ((_users(env), "your prices.yaml is"), (shipped(), "the shipped prices are")):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.events.origins import origins
 from harness.events.state import LABEL
 from harness.view.meaning import meaning
 from harness.view.rows import ASKS, Row, Run, Spent, Tree, account_of, short
-from harness.view.text import Glyphs, count, cut, duration, money, one_line, plural, width, wrap
+from harness.view.text import Glyphs, count, cut, duration, one_line, plural, width, wrap
 from harness.view.typed import labelled
 
 LONGEST = 400
@@ -128,7 +128,7 @@ def _account(tree: Tree, stop: str, command: str, glyphs: Glyphs, columns: int |
         "stop": f"{stop} in {duration(spent.seconds)}",
         "turns": plural(spent.turns, "turn") if spent.turns else "",
         "tokens": f"{count(spent.tokens)} tokens" if spent.tokens else "",
-        "cost": money(spent.nanos, spent.unpriced) if spent.turns else "",
+        "cost": spent.cost if spent.turns else "",
         "command": command,
     }
     for least in ("", "tokens", "turns", "cost"):
@@ -266,8 +266,8 @@ def totals(tree: Tree, run: Run) -> Spent:
         child = tree.child(row)
         if row.op > run.seam and (child or row.end.get("spent")):
             parts.append(totals(tree, child) if child else account_of(row.end["spent"]))
-    sums = {name: sum(getattr(part, name) for part in parts) for name in ("tokens", "nanos", "unpriced")}
+    sums = {name: sum(getattr(part, name) for part in parts) for name in ("tokens", "nanos", "unpriced", "unmetered")}
     account = (run.end or {}).get("spent") or {}
     if account:
-        return account_of(account)
+        return replace(account_of(account), unmetered=sums["unmetered"])
     return Spent(turns=run.spent.turns, seconds=run.spent.seconds, **sums)

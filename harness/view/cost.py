@@ -9,6 +9,7 @@ from typing import Any
 from harness.events.amend import is_seam
 from harness.events.fold import apply
 from harness.events.state import Operation, Spent, State
+from harness.events.words import AGENT
 from harness.view import Event
 from harness.view.text import columns, duration, left_out, money, one_line, plural, wrap
 
@@ -59,13 +60,14 @@ class Part:
 
 @dataclass(slots=True)
 class Bill:
-    """All of a run's parts. `total` is what they add up to."""
+    """All of a run's parts. `total` is what they add up to; `unmetered` are the replies of an agent that drives."""
 
     skill: str = ""
     calls: list[Call] = field(default_factory=list)
     tools: dict[str, Part] = field(default_factory=dict)
     children: list[Part] = field(default_factory=list)
     total: Part = field(default_factory=lambda: Part("total"))
+    unmetered: int = 0
 
 
 def bill(events: Iterable[Event]) -> Bill:
@@ -103,6 +105,8 @@ def _count(made: Bill, state: State, event: Event, before: Spent) -> None:
         call = Call(len(made.calls) + 1, known["turn"], data.get("try", 1), known.get("model", ""), state.context)
         call.estimate = known.get("estimate", 0)
         made.calls.append(call)
+    elif kind == "model.reply" and data.get("provider") == AGENT:
+        made.unmetered += 1
     elif kind in ("model.reply", "model.fail") and made.calls and not data.get("provider"):
         _close(made.calls[-1], data)
 
@@ -178,11 +182,11 @@ def _children(children: Sequence[Part], width: int | None) -> str:
 def _total(made: Bill) -> str:
     total = made.total
     cached = sum(call.cached for call in made.calls)
-    own = sum(call.nanos for call in made.calls)
+    own = sum(call.nanos for call in made.calls), sum(call.unpriced for call in made.calls), made.unmetered
     parts = [plural(total.turns, "turn"), plural(len(made.calls), "request"), plural(total.calls, "call")]
     parts += [f"{total.input} tokens in ({_share(cached, total.input)} cached), {total.out} out"]
-    parts += [money(total.nanos, total.unpriced)]
-    return f"{one_line(made.skill)} itself {money(own)}, in all {', '.join(parts)}"
+    parts += [money(total.nanos, total.unpriced, made.unmetered)]
+    return f"{one_line(made.skill)} itself {money(*own)}, in all {', '.join(parts)}"
 
 
 def as_object(made: Bill) -> dict[str, Any]:

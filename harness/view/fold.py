@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from harness.events.words import AGENT
 from harness.view import Event
 from harness.view.rows import ASKS, Row, Run, Spent, Tree, account_of, failing, moment, run_on
 
@@ -139,7 +140,9 @@ def _pay(run: Run, data: dict[str, Any]) -> None:
     turn = run.costs.setdefault(run.turn, Spent())
     for spent in (run.spent, turn):
         spent.tokens += sum(usage.get(key) or 0 for key in ("input", "out"))
-        if data.get("cost") is None:
+        if data.get("provider") == AGENT:
+            spent.unmetered += 1
+        elif data.get("cost") is None:
             spent.unpriced += 1
         else:
             spent.nanos += round(float(data["cost"]) * 1e9)

@@ -10,7 +10,7 @@ from harness.view import Event, Reader
 from harness.view.closing import totals
 from harness.view.fold import apply
 from harness.view.rows import Row, Run, Tree
-from harness.view.text import Glyphs, Line, duration, escape, fit, money, one_line, width, wrap
+from harness.view.text import Glyphs, Line, duration, escape, fit, one_line, width, wrap
 from harness.view.tree import Look, Stages, rows_of, turn_lines
 
 FRAME = 1 / 8
@@ -160,7 +160,7 @@ def status_line(tree: Tree, look: Look, interrupted: bool) -> str:
     budget = run.start.get("budget") or {}
     spent = totals(tree, run)
     turn = f"turn {run.turn}" + (f" of {budget['turns']}" if budget.get("turns") is not None else "")
-    cost = money(spent.nanos, spent.unpriced) if spent.turns else ""
+    cost = spent.cost if spent.turns else ""
     if cost and budget.get("usd") is not None:
         cost += f" of ${float(budget['usd']):.2f}"
     names = ", ".join(busy(tree, run))

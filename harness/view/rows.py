@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from harness.view.text import money
+
 ASKS = 10
 """A verifier's exit that puts a question to a person."""
 CLOSED = frozenset({"ok", "failed", "refused", "skipped", "fresh", "stopped", "unknown"})
@@ -52,13 +54,22 @@ class Row:
 
 @dataclass(slots=True)
 class Spent:
-    """What one run used, its children apart. Money in nano-dollars; `unpriced` counts replies of unknown price."""
+    """What one run used, its children apart. Money in nano-dollars; `unpriced` counts replies of unknown price.
+
+    `unmetered` counts those of an agent that drives, whose tokens nobody here sees.
+    """
 
     turns: int = 0
     tokens: int = 0
     nanos: int = 0
     unpriced: int = 0
     seconds: float = 0.0
+    unmetered: int = 0
+
+    @property
+    def cost(self) -> str:
+        """The money in words."""
+        return money(self.nanos, self.unpriced, self.unmetered)
 
 
 @dataclass(slots=True)

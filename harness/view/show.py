@@ -14,7 +14,7 @@ from harness.view.closing import first_line, last_lines
 from harness.view.fold import abandon
 from harness.view.results import fetch
 from harness.view.rows import ASKS, Run, Tree, failing
-from harness.view.text import STATE_STYLE, Line, ansi, escape, fit, json_text, money, one_line, plural, wrap
+from harness.view.text import STATE_STYLE, Line, ansi, escape, fit, json_text, one_line, plural, wrap
 from harness.view.tree import Look, turn_lines, turns
 
 
@@ -38,7 +38,7 @@ def _origin(run: Run) -> list[str]:
         return []
     parts = [f"fork of {fork.get('run')}@{fork.get('seq')}"]
     if spent is not None:
-        parts += [f"inherited {plural(spent.turns, 'turn')}", money(spent.nanos, spent.unpriced)]
+        parts += [f"inherited {plural(spent.turns, 'turn')}", spent.cost]
     return [one_line(", ".join(parts))]
 
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from harness.models import Price
+from typing import Any
 
 from harness.errors import is_seen
 
@@ -259,11 +256,12 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600}h {whole % 3600 // 60:02d}m"
 
 
-def money(nanos: int, unpriced: int = 0) -> str:
-    """Nano-dollars as text. What is not known is `unknown` or `$0.07 + 3 unpriced`, never a zero."""
-    if unpriced and not nanos:
-        return "unknown"
-    return dollars(nanos) + (f" + {unpriced} unpriced" if unpriced else "")
+def money(nanos: int, unpriced: int = 0, unmetered: int = 0) -> str:
+    """Nano-dollars as text; replies of no known price, and those of an agent that drives, are counted, never zero."""
+    more = "".join(f" + {n} {what}" for n, what in ((unpriced, "unpriced"), (unmetered, "not metered")) if n)
+    if more and not nanos:
+        return "unknown" if unpriced else "not metered"
+    return dollars(nanos) + more
 
 
 def dollars(nanos: int) -> str:
@@ -272,13 +270,6 @@ def dollars(nanos: int) -> str:
         return "<$0.0001"
     amount = nanos / 1e9
     return f"${amount:.4f}".rstrip("0") if 0 < nanos < 10_000_000 else f"${amount:.2f}"
-
-
-def rates(price: Price | None) -> str:
-    """What tokens cost, in and out: `0.10/0.50 USD per M`, `free`, or that nobody knows."""
-    if price is None:
-        return "price unknown"
-    return "free" if price.is_free else f"{price.input}/{price.out} USD per M"
 
 
 def count(number: int) -> str:

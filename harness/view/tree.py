@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from harness.view import Reader
 from harness.view.results import detail, edit_text, seconds, tail, title
 from harness.view.rows import Row, Run, Tree
-from harness.view.text import STATE_STYLE, Glyphs, Line, Span, cut, fit, money, one_line, pad, width
+from harness.view.text import STATE_STYLE, Glyphs, Line, Span, cut, fit, one_line, pad, width
 
 Stages = Callable[[str], Sequence[tuple[str, Sequence[str]]]]
 """`pipeline name -> ((stage, needs), …)`: the stages a pipeline has, to show those not begun. Called at each frame."""
@@ -57,7 +57,7 @@ def turn_lines(
     for at, row in enumerate(rows):
         first = at == 0 or not turn
         cost = run.costs.get(turn) if at == 0 else None
-        price = money(cost.nanos, cost.unpriced) if cost and turn else ""
+        price = cost.cost if cost and turn and not cost.unmetered else ""
         inner = 3 if not turn or (first and len(rows) == 1) else 6
         label = f"{turn}  " if first and turn else ""
         lines += _block(tree, run, row, look, whole, (0 if first else 3, label, price))
