@@ -14,15 +14,16 @@ _MOST = 20
 def domains(source: str, question: str, wiki: str | None, limit: int) -> None:
     """Print the domains that fit, each with its best tables."""
     indexed, asked, weights = _look(source, question, wiki)
+    said = words.spoken(question)
     ranked = [pair for pair in ranking.domains(indexed, asked, weights) if _fits(indexed, asked, pair[0])]
     shown = ranked[:_bounded(limit)]
     best = {domain: ranking.within(indexed, asked, domain, weights, 3) for domain, _ in shown}
     count = plural(len(indexed.domains), "domain")
     emit({
         "summary": f"{shown[0][0]} fits best, of {count}" if shown else f"none of {count} fits",
-        "source": source, "domains_in_all": len(indexed.domains), "not_found": _not_found(asked, question),
+        "source": source, "domains_in_all": len(indexed.domains), "not_found": _not_found(asked, said),
         "domains": [{"domain": domain, "score": round(score, 2),
-                     "tables": [_facts(indexed, one, question) for one in best[domain]]}
+                     "tables": [_facts(indexed, one, said) for one in best[domain]]}
                     for domain, score in shown],
     })
 
@@ -30,6 +31,7 @@ def domains(source: str, question: str, wiki: str | None, limit: int) -> None:
 def tables(source: str, question: str, domain: str | None, wiki: str | None, limit: int) -> None:
     """Print the tables that fit, of one domain or of all."""
     indexed, asked, weights = _look(source, question, wiki)
+    said = words.spoken(question)
     if domain and domain not in indexed.domains:
         close = catalog.near(domain, list(indexed.domains))
         hint = f"; near: {', '.join(close)}" if close else ""
@@ -39,8 +41,8 @@ def tables(source: str, question: str, domain: str | None, wiki: str | None, lim
     found = [one for one in found if one.terms or domain]
     emit({
         "summary": f"{indexed.tables[found[0].table].name} fits best" if found else "no table fits",
-        "source": source, "tables_in_all": len(indexed.tables), "not_found": _not_found(asked, question),
-        "tables": [_facts(indexed, one, question) | {"joins": _joins(indexed, one)} for one in found],
+        "source": source, "tables_in_all": len(indexed.tables), "not_found": _not_found(asked, said),
+        "tables": [_facts(indexed, one, said) | {"joins": _joins(indexed, one)} for one in found],
         "next": [_look_at(source, _shortest(indexed, one)) for one in found[:3]],
     })
 
@@ -70,15 +72,15 @@ def _fits(indexed: index.Index, asked: Asked, domain: str) -> bool:
         or bool(indexed.domain_names[domain] & asked.said)
 
 
-def _not_found(asked: Asked, question: str) -> list[str]:
-    """Words of the question that no name holds."""
-    found, said = {term for terms in asked.held.values() for term in terms}, words.spoken(question)
+def _not_found(asked: Asked, said: dict[str, str]) -> list[str]:
+    """Words of the question that no name holds; `said` is each of its stems as it says it."""
+    found = {term for terms in asked.held.values() for term in terms}
     return [said.get(term, term) for term in asked.variants if term not in found][:20]
 
 
-def _facts(indexed: index.Index, one: Found, question: str) -> dict[str, object]:
+def _facts(indexed: index.Index, one: Found, said: dict[str, str]) -> dict[str, object]:
     """What is shown of a table; `holds` are the question's own words that stand in it."""
-    table, said = indexed.tables[one.table], words.spoken(question)
+    table = indexed.tables[one.table]
     return {"table": _shortest(indexed, one), "domain": table.domain, "score": round(one.score, 2),
             "holds": [said.get(term, term) for term in one.terms[:12]],
             "columns": [column.name for column in table.columns[:30]]}

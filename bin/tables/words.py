@@ -121,9 +121,8 @@ def _ending(word: str) -> str:
 def asked(question: str) -> dict[str, bool]:
     """The stems that a question is about, in order; True for those that stand in quotes, which are mostly values."""
     quoted = {word.lower() for match in _QUOTED.findall(question) for part in match for word in _WORD.findall(part)}
-    said = [word.lower() for word in _WORD.findall(question.replace("'s", "").replace("’s", ""))]
     found: dict[str, bool] = {}
-    for word in said:
+    for word in _said(question):
         if word not in STOP:
             found.setdefault(stem(word), word in quoted)
     return found
@@ -132,9 +131,14 @@ def asked(question: str) -> dict[str, bool]:
 def spoken(question: str) -> dict[str, str]:
     """Each stem of a question as its first word says it: what a person reads."""
     found: dict[str, str] = {}
-    for word in _WORD.findall(question.replace("'s", "").replace("’s", "")):
-        found.setdefault(stem(word.lower()), word.lower())
+    for word in _said(question):
+        found.setdefault(stem(word), word)
     return found
+
+
+def _said(question: str) -> list[str]:
+    """The words of a question, in lower case and without a possessive's ending."""
+    return [word.lower() for word in _WORD.findall(question.replace("'s", "").replace("’s", ""))]
 
 
 def initials(question: str) -> list[str]:

@@ -41,6 +41,11 @@ def may_have_acted(op: Operation) -> bool:
     return op.repeat != "pure" and _word(op) in ("cut", "unknown")
 
 
+def is_unsettled(op: Operation) -> bool:
+    """Whether nobody knows yet what became of an open call: it runs, or it may have had an effect that nobody saw."""
+    return op.attempt_open or is_unknown(op) or may_have_acted(op)
+
+
 def wants_query(op: Operation) -> bool:
     """Whether its own query must say what happened before it may be tried again."""
     if op.repeat != "queryable" or is_unknown(op):

@@ -25,8 +25,9 @@ def drive_by(run: Run, step: Callable[[Crew], Stop | None]) -> Stop:
             stop = _due(crew) or settle(crew) or _too_late(crew) or step(crew)
             if isinstance(stop, Stop):
                 return stop
-            idle = 0 if crew.busy or crew.rested or _headway(run) != headway else idle + 1
-            headway, crew.rested = _headway(run), False
+            before, headway = headway, _headway(run)
+            idle = 0 if crew.busy or crew.rested or headway != before else idle + 1
+            crew.rested = False
             if idle > IDLE:
                 raise RuntimeError(f"the loop makes no headway after event {run.state.seq} of {run.name}")
 

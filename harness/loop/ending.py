@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.events import seal
-from harness.events.attempts import is_unknown, may_have_acted
+from harness.events.attempts import is_unsettled
 from harness.events.line import at_text
 from harness.events.state import Operation, State
 from harness.graph.fresh import is_fresh
@@ -97,7 +97,7 @@ def in_doubt(run: Run) -> list[Operation]:
 def _is_doubtful(run: Run, op: Operation) -> bool:
     if op.child and op.attempt_open:
         return bool(unseen_in(run, op.child))
-    return is_unknown(op) or may_have_acted(op) or (op.attempt_open and op.repeat != "pure")
+    return is_unsettled(op) and not (op.attempt_open and op.repeat == "pure")
 
 
 def unseen_in(run: Run, child: str) -> list[str]:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from harness.events.attempts import is_unknown, may_have_acted
+from harness.events.attempts import is_unsettled
 from harness.events.log import follow
 from harness.events.messages import about, is_old, read_message, waiting_files
 from harness.events.receipt import options_in
@@ -155,7 +155,7 @@ def _since(run: Run, n: int, digest: str) -> str:
 def _settlement(run: Run, message: dict[str, Any], n: int, name: str) -> None:
     """What a person knows of an operation whose outcome nothing else tells."""
     op, word = run.state.open_ops.get(n), message.get("word")
-    if op is None or not (is_unknown(op) or may_have_acted(op) or op.attempt_open) or word not in SETTLED:
+    if op is None or not is_unsettled(op) or word not in SETTLED:
         run.note("changed", f"operation {n} waits to be settled no more.")
         return
     outcome, error_class = SETTLED[word]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness.errors import BusyError, HarnessError
 from harness.events import lock
-from harness.events.attempts import is_unknown, may_have_acted
+from harness.events.attempts import is_unsettled
 from harness.events.io import IO
 from harness.events.seal import seal_path
 from harness.events.witness import path_of
@@ -89,9 +89,7 @@ def _is_unsettled(folder: Path) -> bool:
         state = read_state(folder)
     except HarnessError:
         return True
-    if state is None:
-        return False
-    return any(op.attempt_open or is_unknown(op) or may_have_acted(op) for op in state.open_ops.values())
+    return state is not None and any(map(is_unsettled, state.open_ops.values()))
 
 
 def _check_named(run: Listed, runs: Sequence[Listed], wish: Wish) -> None:

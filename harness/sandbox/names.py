@@ -13,6 +13,7 @@ from pathlib import Path
 
 from harness.policy.names import is_hidden, is_protected
 from harness.policy.paths import DEPTH, entries_below
+from harness.skills.reading import links_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +32,7 @@ def find(
 
     `roots` are the folders of tools and skills, what links in them end at, and what a tool's `PATH` names; those
     outside the workspace do not count. `unprotected` are names that this call may change, such as `.git`. `protect` and
-    `hide` are the person's own:
-    folded names, and absolute places if they hold a slash.
+    `hide` are the person's own: folded names, and absolute places if they hold a slash.
     """
     closed = [path for path in own_roots(workspace, roots) if path.exists()]
     closed += [path for path in _places(protect) if workspace in path.parents and path.exists()]
@@ -61,8 +61,7 @@ def _in_order(paths: Iterable[Path]) -> tuple[Path, ...]:
 def with_links(roots: Iterable[Path]) -> list[Path]:
     """These folders, links resolved, and what the links in them end at: who changed that would change a tool."""
     found = [root.resolve() for root in roots]
-    inside = (Path(path) for root in found for _, path in entries_below(str(root)))
-    return list(dict.fromkeys([*found, *(path.resolve() for path in inside if path.is_symlink())]))
+    return list(dict.fromkeys([*found, *(Path(link).resolve() for root in found for link in links_in(str(root)))]))
 
 
 def own_roots(workspace: Path, roots: Iterable[Path]) -> set[Path]:

@@ -78,12 +78,16 @@ def is_inside(path: str, folder: str) -> bool:
 def _links_out(folder: Path) -> Iterator[str]:
     """Links anywhere in the skill that lead out of it."""
     real = os.path.realpath(folder)
-    todo = [str(folder)]
+    return (link for link in links_in(str(folder)) if not is_inside(os.path.realpath(link), real))
+
+
+def links_in(folder: str) -> Iterator[str]:
+    """The links anywhere in a folder. None is followed."""
+    todo = [folder]
     while todo:
         for entry in entries(todo.pop()):
             if entry.is_symlink():
-                if not is_inside(os.path.realpath(entry.path), real):
-                    yield entry.path
+                yield entry.path
             elif is_folder(entry):
                 todo.append(entry.path)
 

@@ -23,12 +23,12 @@ _SKIPPED = ("~", ".bak", ".orig", ".swp")
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """An entry that may be a tool. `shown` is its name in findings; `link` says what is odd about where it leads."""
+    """An entry that may be a tool. `shown` is its name in findings; `links` say what is odd about where it leads."""
 
     name: str
     path: Path
     shown: str
-    link: Finding | None = None
+    links: tuple[Finding, ...] = ()
 
 
 def read_bin(folder: Path, base: Path | None = None, script: bool = False) -> tuple[dict[str, Tool], list[Finding]]:
@@ -42,7 +42,7 @@ def read_bin(folder: Path, base: Path | None = None, script: bool = False) -> tu
     twins = _twins([file.name for file in files])
     tools: dict[str, Tool] = {}
     for file in files:
-        extra = [found for found in (file.link, second_name(file.path, file.shown, folder, base)) if found]
+        extra = [*file.links]
         if other := twins.get(file.name):
             extra.append(_confusable(file, other))
         if wrong := _name_finding(file):
@@ -142,16 +142,17 @@ def _walk(
         name, path = prefix + entry, folder / entry
         shown = _shown(path, base)
         try:
-            mode = path.stat().st_mode
+            status = path.stat()
         except OSError as error:
             loose.append(_not_there(path, shown, error))
             continue
-        if stat.S_ISDIR(mode):
+        if stat.S_ISDIR(status.st_mode):
             real = _real(path)
             if real not in above and name.count("/") < MAX_SEGMENTS:
                 yield from _walk(path, name + "/", base, loose, (*above, real))
-        elif stat.S_ISREG(mode):
-            yield from _regular(_File(name, path, shown, _outside(path, shown, base)), mode, loose)
+        elif stat.S_ISREG(status.st_mode):
+            links = tuple(_links(path, shown, base, status.st_nlink, above[0]))
+            yield from _regular(_File(name, path, shown, links), status.st_mode, loose)
 
 
 def _entries(folder: Path, base: Path | None, loose: list[Finding]) -> list[str]:
@@ -222,12 +223,17 @@ def _confusable(file: _File, other: str) -> Finding:
     return Finding("confusable-name", "error", file.shown, 1, message, "rename one of them")
 
 
-def _outside(path: Path, shown: str, base: Path | None) -> Finding | None:
-    """A warning if the file lies outside the project, however many links lead there."""
-    if base is None or _inside(real := _real(path), _real(base)):
-        return None
-    message = f"the link leads out of the project, to {_text(real)}"
-    return Finding("link-outside", "warning", shown, 1, message, "copy the file into the project")
+def _links(path: Path, shown: str, base: Path | None, names: int, root: str) -> Iterator[Finding]:
+    """A warning if the file lies outside the project, however many links lead there; an error for a second name."""
+    if base is None:
+        return
+    real, real_base = _real(path), _real(base)
+    if not _inside(real, real_base):
+        message = f"the link leads out of the project, to {_text(real)}"
+        yield Finding("link-outside", "warning", shown, 1, message, "copy the file into the project")
+    is_plain = path.is_relative_to(base) and real == os.path.join(real_base, path.relative_to(base))
+    if (names > 1 or not is_plain) and (second := second_name(path, shown, names, root, real_base)):
+        yield second
 
 
 def _inside(path: str, base: str) -> bool:

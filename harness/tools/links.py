@@ -23,20 +23,18 @@ def links_on(path: Path) -> dict[Path, str]:
     return found
 
 
-def second_name(path: Path, shown: str, root: Path, base: Path | None) -> Finding | None:
-    """An error if a tool below `root` could be changed in the project `base` by another name than where it ends.
+def second_name(path: Path, shown: str, names: int, root: str, base: str) -> Finding | None:
+    """An error if a tool below `root` could be changed in the project `base`, both real, by another name than its own.
 
-    That place itself is protected like the tool; a hard link's other name and a link on the way are not.
+    `names` is how many hard links the file has. Where its links end is protected like the tool; a hard link's other
+    name, and a link on the way, are not.
     """
-    if base is None:
-        return None
-    real, own = Path(os.path.realpath(base)), Path(os.path.realpath(root))
-    if path.stat().st_nlink > 1:
+    if names > 1:
         message = "the file has a second name (a hard link), and what is written there changes the tool"
         fix = f"make it a file of its own: cp {shown} {shown}~ && mv {shown}~ {shown}"
         return Finding("hard-link", "error", shown, 1, message, fix)
-    way = [step for step in links_on(path) if step.is_relative_to(real) and not step.is_relative_to(own)]
-    if not way or own.is_relative_to(way[0]):
+    way = [step for step in links_on(path) if step.is_relative_to(base) and not step.is_relative_to(root)]
+    if not way:
         return None
-    message = f"the way to the file leads over another link, {quoted(str(way[0].relative_to(real)))}"
+    message = f"the way to the file leads over another link, {quoted(str(way[0].relative_to(base)))}"
     return Finding("link-outside", "error", shown, 1, message, "link to the file itself, or copy it")
