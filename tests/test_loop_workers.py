@@ -199,3 +199,63 @@ def test_a_worker_that_is_a_stage_and_out_of_time_is_the_same(project: Project, 
     more = project.resume(ran.folder)
     assert (more.stop.name, more.stop.code, more.end["limit"]) == ("budget", 124, "seconds")
     assert project.noted("done") == ["paid"]
+
+
+RING = "pay: look\nlook: pay"
+
+
+@pytest.mark.parametrize(("said", "killed"), [("unknown", False), ("unknown", True), ("", True)])
+def test_a_worker_that_cannot_be_opened_again_closes_nothing_that_it_may_have_done(
+    project: Project, said: str, killed: bool
+) -> None:
+    """Its skill is broken meanwhile: the call must not end as failed, or the next worker pays again."""
+    project.tool("pay", 'echo paid >> done; kill -9 "$PPID"; sleep 30', "@meta effect write")
+    project.skill("helper", tools="pay look")
+    calls = [reply(call("helper", "x")), reply(call("helper", "again")), finish("so")]
+    ran = project.run(calls, helper=[reply(call("pay")), finish("paid")])
+    assert (ran.stop.name, project.noted("done")) == ("unknown-outcome", ["paid"])
+    if said:
+        project.say(ran.folder, "settle", word=said)
+    if killed:
+        for folder in (ran.folder, ran.child()):
+            path = folder / "events.jsonl"
+            path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+    project.skill("helper", tools="pay look", deps=RING)
+    more = project.resume(ran.folder)
+    assert (more.stop.name, more.stop.code, more.end["ops"]) == ("unknown-outcome", 11, [1])
+    assert more.end["hint"].startswith(f"pay in {ran.child().name} may have had its effect")
+    assert "cycle" in more.end["hint"]
+    project.skill("helper", tools="pay look")
+    if not said:
+        assert project.resume(ran.folder).stop.name == "unknown-outcome"
+        project.say(ran.folder, "settle", word="unknown")
+    assert (project.resume(ran.folder).stop.name, project.noted("done")) == ("passed", ["paid"])
+
+
+def test_a_worker_that_cannot_be_opened_again_and_did_nothing_unseen_has_failed(project: Project) -> None:
+    project.skill("helper", tools="send look")
+    ran = project.run([reply(call("helper", "x")), finish("so")], helper=[reply(call("send")), finish("sent")])
+    assert ran.stop.name == "needs-approval"
+    project.say(ran.folder, "approve")
+    project.skill("helper", tools="send look", deps="send: look\nlook: send")
+    more = project.resume(ran.folder)
+    assert (more.stop.name, more.ends(), more.spawned) == ("passed", [("helper", "MISCONFIGURED")], [])
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_worker_that_is_no_more_and_whose_run_is_gone_is_left_to_a_person(
+    project: Project, tmp_path: Path, is_gone: bool
+) -> None:
+    """Nobody can tell what it did; that it began is known from its seal."""
+    project.facts = {"seals": tmp_path / "seals"}
+    project.skill("helper", tools="look")
+    ran = project.run([reply(call("helper", "x")), finish("so")], helper=[reply({"ask": "which?"}), finish("helped")])
+    assert ran.stop.name == "needs-answer"
+    (project.path / "skills" / "helper" / "SKILL.md").unlink()
+    if is_gone:
+        ran.child().rename(project.path / "kept")
+    more = project.resume(ran.folder)
+    assert more.stop.name == ("unknown-outcome" if is_gone else "passed")
+    if is_gone:
+        project.say(ran.folder, "settle", word="unknown")
+        assert project.resume(ran.folder).stop.name == "passed"

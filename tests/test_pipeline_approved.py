@@ -430,3 +430,22 @@ def test_what_a_pipeline_may_have_done_that_was_taken_out_is_left_to_a_person(
     inner.say(ran.folder, "settle", word=word)
     more = inner.resume(ran.folder)
     assert (more.stop.name, sent(inner)) == (last, ["x", "z"] if last == "passed" else ["x"])
+
+
+@pytest.mark.parametrize("word", ["happened", "did-not-happen", "unknown"])
+def test_a_pipeline_that_may_have_acted_and_is_refused_with_its_new_words_is_left_to_a_person(
+    inner: Project, word: str
+) -> None:
+    """The refusal closes the stage that called it, and a later call of it would act again."""
+    inner.tool("send", 'echo "$2" >> sent; kill -9 "$PPID"; sleep 30', "@option --to! <W>  whom\n@meta effect write")
+    inner.stages("inner", 'x: {run: [send, --to, "${inputs.to}"]}', "@option --to=x <W>  whom")
+    inner.stages("outer", 'in: {run: [inner, --to, "${inputs.to}"]}', "@option --to=x <W>  whom")
+    ran = inner.pipeline(inner.path / "bin" / "outer")
+    assert (ran.stop.name, sent(inner)) == ("unknown-outcome", ["x"])
+    more = inner.resume(ran.folder, sets=("inputs.to=y",), deny=("inner",))
+    assert (more.stop.name, more.end["ops"], sent(inner)) == ("unknown-outcome", [1], ["x"])
+    inner.say(ran.folder, "settle", word=word)
+    more = inner.resume(ran.folder)
+    assert (more.stop.name, sent(inner)) == ("failed" if word == "unknown" else "denied", ["x"])
+    rules = [rule for e in more.of("decide") for rule in e["data"]["rules"]]
+    assert ("settle" if word == "unknown" else "--deny inner") in rules

@@ -544,3 +544,91 @@ def test_a_fork_does_not_warn_of_what_a_later_call_only_took_over(paid: Project)
     assert (paid.noted("paid"), done_after(source, first)) == (["word"], [])
     [before] = done_after(source, 1)
     assert before == f"#1 (pay) of {ran.child().name}"
+
+
+ASKS_BESIDE = 'p: {run: [pay, --x, "${inputs.a}"]}\nq: {run: [inner]}\n'
+
+
+@pytest.mark.parametrize("below", ["pipeline", "worker"])
+def test_a_pipeline_out_of_time_whose_stage_waits_for_a_person_does_all_once(paid: Project, below: str) -> None:
+    """The next call goes on from what was done, and with the run that waits."""
+    for name, more in (("pay", "; sleep 1.1"), ("give", ""), ("poke", "")):
+        paid.tool(name, f'echo "{name}$2" >> paid{more}', "@option --x! <X>  what\n@meta effect external")
+    asks = [reply(call("give", "--x", "q")), reply(call("poke", "--x", "q")), finish()]
+    if below == "worker":
+        paid.skill("inner", tools="give poke")
+    else:
+        paid.stages("inner", "a: {run: [give, --x, q]}\nq: {run: [poke, --x, q], needs: [a]}\n")
+    paid.stages("line", ASKS_BESIDE, "@option --a! <A>  what")
+    good = reply(call("line", "--a", "word"))
+    ran = paid.run([good, good, finish()], allow=("pay", "give"), budget="seconds=1", inner=asks)
+    assert (ran.stop.name, sorted(paid.noted("paid"))) == ("budget", ["giveq", "payword"])
+    more = paid.resume(ran.folder, budget="seconds=900")
+    assert (more.stop.name, more.spawned) == ("needs-approval", [])
+    paid.say(ran.folder, "approve")
+    more = paid.resume(ran.folder)
+    assert (more.stop.name, sorted(paid.noted("paid"))) == ("passed", ["giveq", "payword", "pokeq"])
+    assert [e["data"]["stop"] for e in more.of("tool.end")] == ["budget", "passed"]
+    inner = [path.name for path in ran.folder.parent.iterdir() if "-inner-" in path.name]
+    assert len(inner) == 1
+
+
+@pytest.fixture
+def switched(paid: Project) -> Ran:
+    """A pipeline that is a stage has paid and waits for a yes; then it is not called, and at last it is again."""
+    paid.stages("line", PAYS_THEN_ASKS, "@option --a! <A>  what")
+    stage = """i: {run: [line, --a, word], when: "${inputs.go} == 'yes'"}"""
+    ran = paid.pipeline(paid.stages("outer", stage, "@option --go=yes <X>  whether"), allow=("pay",))
+    assert (ran.stop.name, paid.noted("paid")) == ("needs-approval", ["word"])
+    assert again(paid, ran, "inputs.go=no").stop.name == "passed"
+    return ran
+
+
+def test_a_pipeline_that_was_withdrawn_while_it_waited_goes_on_from_what_it_did(paid: Project, switched: Ran) -> None:
+    more = again(paid, switched, "inputs.go=yes")
+    assert (more.stop.name, more.spawned, paid.noted("paid")) == ("needs-approval", [], ["word"])
+    for _ in range(2):  # the first yes is to the call as the run before would have made it
+        paid.say(switched.folder, "approve")
+        more = paid.resume(switched.folder)
+    assert (more.stop.name, paid.noted("paid")) == ("passed", ["word"])
+
+
+def test_a_read_that_was_cut_in_the_call_before_is_done_again_and_nothing_else(paid: Project) -> None:
+    """Killed while it read beside a payment, and its file could not be read when the run went on."""
+    paid.tool("look", "echo looked")
+    whole = paid.stages("line", 'p: {run: [pay, --x, "${inputs.a}"]}\nl: {run: [look]}\n', "@option --a! <A>  what")
+    good = reply(call("line", "--a", "word"))
+    ran = paid.run([good, good, finish()], allow=("pay",), budget="turns=1")
+    child, kept = ran.child(), whole.read_text()
+    for folder, kind in ((child, '"run.end"'), (ran.folder, '"tool.end"')):
+        lines = (folder / "events.jsonl").read_text().splitlines(keepends=True)
+        at = next(i for i, line in enumerate(lines) if kind in line)
+        (folder / "events.jsonl").write_text("".join(lines[:at]))
+    rest = [json.loads(text) for text in (child / "events.jsonl").read_text().splitlines()]
+    rest = [e for e in rest if not (e["kind"] == "tool.end" and e["op"] == 2)]
+    parts = [frame(n, e["epoch"], e["at"], e["kind"], e["data"], e.get("op")) for n, e in enumerate(rest, 1)]
+    (child / "events.jsonl").write_bytes(b"".join(parts))
+    paid.stages("line", 'p: {run: [nowhere, --x, "1"]}\n', "@option --a! <A>  what")
+    paid.resume(ran.folder, budget="turns=1", accept=True)
+    whole.write_text(kept)
+    more = paid.resume(ran.folder, budget="turns=9", accept=True)
+    assert ([end for _, end in more.ends()], more.spawned) == (["MISCONFIGURED", "OK"], ["look"])
+    assert (more.stop.name, paid.noted("paid")) == ("passed", ["word"])
+
+
+@pytest.mark.parametrize("is_sealed", [True, False])
+def test_a_fork_before_an_open_call_whose_own_run_is_gone_is_refused(
+    paid: Project, tmp_path: Path, is_sealed: bool
+) -> None:
+    """What it did, nobody can tell any more, and the fork would do it again."""
+    paid.facts = {"seals": tmp_path / "seals"} if is_sealed else {}
+    ran = paid.run([reply(call("pay", "--x", "0")), reply(call("line", "--a", "word")), finish()], allow=())
+    assert ran.stop.name == "needs-approval"
+    paid.say(ran.folder, "approve")
+    paid.resume(ran.folder)
+    ran.child().rename(paid.path / "kept")
+    source = read_source(ran.folder, seals=tmp_path / "seals" if is_sealed else None)
+    for seq in (None, 1):
+        with pytest.raises(HarnessError, match=r"#2 \(line\) may have had its effect") as caught:
+            point(source, seq)
+        assert caught.value.exit_code == 11

@@ -291,6 +291,28 @@ def test_a_call_that_waits_says_why_it_asks_and_several_are_put_by_one_command()
     ]
 
 
+def test_a_run_below_that_cannot_go_on_says_why_whatever_was_said_in_it():
+    log, child = Journal(), Journal(CHILD, 1)
+    log.start()
+    log.reply(1, [call(1, "worker")])
+    log.allow(1)
+    log.begin(1, "worker", child=CHILD)
+    child.reply(1, [call(1, "pay")])
+    child.allow(1, effect="write", repeat="opaque")
+    child.begin(1, "pay")
+    child.end(1, 1, "", outcome="cut")
+    child.add("park", 2, stop="unknown-outcome", exit=11, ops=[1], hint="pay was killed")
+    heard = "your word is there, and counts when the run goes on"
+    for hint, said in (("pay was killed", heard), ("broken", "broken")):
+        log.add("park", 2, stop="unknown-outcome", exit=11, ops=[1], hint=hint)
+        tree = Tree()
+        for part in (log, child):
+            for event in part.events:
+                apply(tree, event, part.run, part.depth)
+        tree.child(tree.main.rows[1]).rows[1].said = "settled"
+        assert last_lines(tree, ASCII)[1:] == [f"  {said}", "  next: harness resume k3v9"]
+
+
 def test_a_question_of_several_lines_is_shown_as_lines():
     log = Journal()
     log.start()

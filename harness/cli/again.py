@@ -45,7 +45,7 @@ def fork(
     text, mark, seq = name.rpartition("@")
     if mark and not (seq.isascii() and seq.isdigit() and len(seq) < 10):
         raise HarnessError(f"{name}: {seq or 'nothing'} is no event number", "write RUN@SEQ, as in k3v9@41")
-    source = read_source(find_run(runs_dir(at), text if mark else name), logs())
+    source = read_source(find_run(runs_dir(at), text if mark else name), logs(), logs())
     seq_at = point(source, int(seq) if mark else None)
     world = World(IO(), Clock(), Cancel(), runs_dir=runs_dir(at), seals=logs())
     made = fork_run(world, source, seq_at)

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.events import seal
-from harness.events.attempts import is_unsettled
 from harness.events.line import at_text
 from harness.events.state import Operation, State
 from harness.graph.fresh import is_fresh
+from harness.loop.below import in_doubt
 from harness.loop.run import Run, Stop
 
 CODES = {
@@ -87,29 +87,6 @@ def _seal(run: Run) -> None:
     run.log.sync()
     seal.keep(run.world.seals, run.log)
     seal.check_written(run.log)
-
-
-def in_doubt(run: Run) -> list[Operation]:
-    """The open operations that may have had an effect which nobody saw, themselves or in the run that they began."""
-    return [op for op in run.state.open_ops.values() if _is_doubtful(run, op)]
-
-
-def _is_doubtful(run: Run, op: Operation) -> bool:
-    if op.child and op.attempt_open:
-        return bool(unseen_in(run, op.child))
-    return is_unsettled(op) and not (op.attempt_open and op.repeat == "pure")
-
-
-def unseen_in(run: Run, child: str) -> list[str]:
-    """The tools of what a child run began, or those below it, that may have had an effect which nobody saw."""
-    state = run.world.child_receipts(run.folder.parent / child)
-    found: list[str] = []
-    for op in state.open_ops.values() if state is not None else ():
-        if op.child and op.attempt_open:
-            found += unseen_in(run, op.child)
-        elif _is_doubtful(run, op):
-            found.append(op.tool)
-    return list(dict.fromkeys(found))
 
 
 def evidence(run: Run) -> list[str]:

@@ -17,6 +17,7 @@ from harness.events.spending import without
 from harness.events.state import Operation
 from harness.graph.fresh import consumed, unmet
 from harness.loop import granted, question
+from harness.loop.below import unseen_in
 from harness.loop.known import file_pipeline
 from harness.loop.run import Run
 from harness.loop.scene import policy_of, scene_of
@@ -52,7 +53,7 @@ def _decided(
 ) -> Decision:
     grants = granted.given(run, request)
     decision = decide(request, policy, grants, without(run.state, op))
-    if decision.verdict == "deny" and may_have_acted(op):
+    if decision.verdict == "deny" and (may_have_acted(op) or unseen_in(run, op)):
         leave_to_person(run, op, f"it may not be tried again ({'; '.join(decision.reasons)})")
         return decision
     used = next((grant for grant in grants if f"grant {grant.id}" in decision.rules), None)

@@ -17,7 +17,7 @@ from harness.events.state import Operation
 from harness.events.witness import is_borne
 from harness.loop import cover
 from harness.loop.amend import amend
-from harness.loop.ending import unseen_in
+from harness.loop.below import unseen_in
 from harness.loop.gate import DIGEST_SHOWN, person_decides
 from harness.loop.result import artifacts_there, result_digest
 from harness.loop.run import Run
@@ -167,7 +167,7 @@ def _settlement(run: Run, message: dict[str, Any], n: int, name: str) -> None:
     if word == "happened":
         artifacts = artifacts_there(run, op, tool) if tool is not None else []
         data |= {"result": result_digest(0, out, artifacts)} | ({"artifacts": artifacts} if artifacts else {})
-    if word == "unknown" and op.child is not None and (tools := unseen_in(run, op.child)):
+    if word == "unknown" and (tools := unseen_in(run, op)):
         data["barred"] = tools
     data["why"] = str(message.get("why") or f"settled by a person: {word}")
     run.append("tool.end", data | {"inbox": name}, n)

@@ -14,7 +14,8 @@ from harness.events.state import Operation
 from harness.executor import Evidence, collect, cut, evidence, kill_attempt
 from harness.loop.act import Crew, is_child
 from harness.loop.batch import due
-from harness.loop.ending import park, spent_of, unknown_hint, unseen_in
+from harness.loop.below import unseen_in
+from harness.loop.ending import park, spent_of, unknown_hint
 from harness.loop.leaks import covered, files
 from harness.loop.query import ask
 from harness.loop.result import begun, end_data
@@ -84,7 +85,7 @@ def _goes_on(run: Run, op: Operation) -> bool:
 def _given_up(run: Run, op: Operation, child: str) -> list[int] | None:
     """The end of a child run that nothing here can go on with: what it may have done is left to a person."""
     state = run.world.child_receipts(run.folder.parent / child)
-    left = " ".join(unseen_in(run, child))
+    left = " ".join(unseen_in(run, op))
     why = f"{op.tool} is no pipeline or worker of this run any more"
     why += f", and nobody saw what became of {left} in its run {child}" if left else ""
     spent = {} if state is None else {"spent": spent_of(state)}

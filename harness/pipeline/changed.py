@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from harness.events.attempts import is_approved, is_unknown, may_have_acted, unseen_end, wants_query
 from harness.events.state import Operation, State
-from harness.loop.ending import spent_of, unseen_in
+from harness.loop.below import unseen_in
+from harness.loop.ending import spent_of
 from harness.loop.gate import is_pipeline, judge, leave_to_person, record
 from harness.loop.run import Run
 from harness.policy.request import Decision, Request
@@ -50,7 +51,7 @@ def _child_changed(run: Run, old: Operation, child: str, words: tuple[str, ...],
               call={"stage": old.stage, "tool": old.tool, **arguments})  # fmt: skip
         return True
     state = run.world.child_receipts(run.folder.parent / child)
-    if state is None or unseen_in(run, child):
+    if state is None or unseen_in(run, old):
         return False
     _cut(run, old, state, why)
     _withdraw(run, old, why)

@@ -13,6 +13,7 @@ from harness.events.fold import fold
 from harness.events.log import follow
 from harness.events.spending import is_without_effect
 from harness.events.state import Operation, State
+from harness.loop.below import has_begun
 from harness.runs.lost import damage_of, words_on
 from harness.runs.peek import read_state
 
@@ -28,7 +29,7 @@ class Behind:
     @property
     def is_unsettled(self) -> bool:
         """Whether nobody knows yet what became of it."""
-        return not self.op.closed and (self.op.attempt_open or may_have_acted(self.op))
+        return not self.op.closed and (self.op.attempt_open or self.op.child is not None or may_have_acted(self.op))
 
     @property
     def is_unknown(self) -> bool:
@@ -70,32 +71,33 @@ def told_of(calls: Collection[Behind], top: Path, known: Path | None = None) -> 
     return said
 
 
-def behind(folder: Path, state: State, known: Collection[int], below: bool = False) -> list[Behind]:
-    """The calls of a run that are not known, and that may do more than twice the same; of its child runs all."""
+def behind(
+    folder: Path, state: State, known: Collection[int], seals: Path | None = None, below: bool = False
+) -> list[Behind]:
+    """The calls of a run that are not known, and that may do more than twice the same; of its child runs all.
+
+    `seals` is where it is kept which runs have begun.
+    """
     found = []
     for op in state.ops.values():
         if op.n in known or op.verb == "verify":
             continue
-        is_lost = op.child is not None and has_spent(op) and not (folder.parent / op.child).is_dir()
+        is_gone = op.child is not None and not (folder.parent / op.child).is_dir()
+        is_lost = is_gone and has_begun(seals, follow(folder), op)
         if op.child is not None and not is_lost:
-            found += _of_child(folder.parent / op.child)
+            found += _of_child(folder.parent / op.child, seals)
         elif is_lost or (op.attempt and op.repeat != "pure"):  # what a lost run did, nobody can tell any more
             found.append(Behind(folder, op, below))
     return found
 
 
-def has_spent(op: Operation) -> bool:
-    """Whether a call's own run came to an end, and so had begun, whatever became of its folder."""
-    return bool((op.result or {}).get("spent"))
-
-
-def _of_child(folder: Path) -> list[Behind]:
+def _of_child(folder: Path, seals: Path | None) -> list[Behind]:
     """Nothing of a damaged one: what that did is asked for by its attempts."""
     try:
         state = None if damage_of(folder) else read_state(folder)
     except HarnessError:  # a newer harness wrote it
         return []
-    return behind(folder, state, _copied(folder, state), below=True) if state is not None else []
+    return behind(folder, state, _copied(folder, state), seals, below=True) if state is not None else []
 
 
 def _copied(folder: Path, state: State) -> Collection[int]:

@@ -13,9 +13,8 @@ from harness.errors import BusyError, HarnessError, JournalError, NoModelError
 from harness.events.amend import is_seam
 from harness.events.fold import fold
 from harness.events.log import follow, open_log
-from harness.events.scan import blob_bytes
 from harness.events.state import Operation, State
-from harness.loop.ending import close, spent_of
+from harness.loop.ending import close
 from harness.loop.gate import is_question
 from harness.loop.inbox import has_word
 from harness.loop.known import passed_on
@@ -30,6 +29,7 @@ from harness.policy.budget import below, narrowed
 from harness.runs import asking
 from harness.runs.begin import Order, begin, letters, pins, reopen
 from harness.runs.composing import transcript_of
+from harness.runs.ends import ended, not_opened, told
 from harness.runs.flags import Options
 from harness.runs.given import guide
 from harness.runs.kit import file_pin, pipeline_kit, skill_kit, skill_places, tool_pins
@@ -45,7 +45,6 @@ from harness.skills.discovery import Catalog
 from harness.skills.worker import as_tool, words_of
 from harness.tools import Tool
 from harness.tools.arguments import parse
-from harness.tools.outcome import error_class
 
 SAID = ("-m", "env HARNESS_MODEL")
 """Sources of a model that was named for the whole run."""
@@ -76,11 +75,11 @@ class Family:
         known = read_state(folder)
         refuse_lost(parent, op, folder)
         moved = known is not None and is_set_otherwise(parent, op, known)
-        if known is not None and not moved and (ended := _already(parent, folder, known)) is not None:
+        if known is not None and not moved and (before := _already(parent, folder, known)) is not None:
             _tell_of(parent.world, folder, parent.depth + 1)
-            if not ended.stop.parked:
+            if not before.stop.parked:
                 _put_on_disk(parent.world, folder)
-            return ended
+            return before
         if known is None and folder.exists():
             self.world.io.rename(folder, folder.with_name(f"lost-{folder.name}-{letters(4)}"))
         try:
@@ -93,7 +92,10 @@ class Family:
         except (JournalError, BusyError):
             raise
         except HarnessError as error:
-            return ChildEnd(Stop("failed", error.exit_code), b"", "MISCONFIGURED", error.message, {})
+            end = not_opened(parent, op, error)
+            if end.stop.parked:
+                _tell_of(parent.world, folder, parent.depth + 1)
+            return end
 
     def _pipeline(
         self, parent: Run, op: Operation, folder: Path, tool: Tool, known: State | None, part: Mapping[str, Any]
@@ -229,7 +231,7 @@ def _already(parent: Run, folder: Path, known: State) -> ChildEnd | None:
     if is_seam(known):  # it holds the end of the call that it goes on from, not its own
         return None
     if known.status == "ended" and known.end is not None and known.end["stop"] != "interrupted":
-        return _from_end(folder, known)
+        return told(folder, known)
     if known.status != "parked" or known.park is None:
         return None
     due = due_at(known)
@@ -253,48 +255,3 @@ def _descendant_has_word(folder: Path, known: State, words: Path | None) -> bool
             if has_word(below, words) or (state is not None and _descendant_has_word(below, state, words)):
                 return True
     return False
-
-
-def _text(folder: Path, value: object) -> bytes:
-    if isinstance(value, dict) and isinstance(value.get("blob"), str):
-        return blob_bytes(folder, value["blob"])
-    return str(value or "").encode()
-
-
-def _from_end(folder: Path, known: State) -> ChildEnd:
-    end = known.end or {}
-    return ChildEnd(
-        Stop(end["stop"], end["exit"]), _text(folder, end.get("answer")), error_class_of(end), end.get("error", ""),
-        _numbers(end.get("spent") or {}), barred=tuple(sorted(known.barred)), artifacts=made_by_stages(known),
-    )  # fmt: skip
-
-
-def ended(run: Run, stop: Stop) -> ChildEnd:
-    """How the child stopped, as its parent records it."""
-    end = run.state.end or {}
-    output = _text(run.folder, end.get("answer")) if stop.name == "passed" else b""
-    hint = (run.state.park or {}).get("hint", "") if stop.parked else ""
-    until = due_at(run.state) if stop.parked else None
-    spent, ms = _numbers(spent_of(run.state)), run.state.spent.active_ms
-    barred, made = tuple(sorted(run.state.barred)), made_by_stages(run.state)
-    return ChildEnd(stop, output, error_class_of(end), end.get("error", ""), spent, hint, ms, barred, until, made)
-
-
-def made_by_stages(state: State) -> tuple[tuple[str, str], ...]:
-    """The files that the stages of a pipeline hold: its result stands on them, too."""
-    held = (receipt for slot, receipt in state.slots.items() if slot[0] == "stage" and receipt.ok)
-    return tuple(sorted({artifact for receipt in held for artifact in receipt.artifacts}))
-
-
-def error_class_of(end: dict[str, Any]) -> str:
-    """The class of a child's end: that of its failing step where its exit carries one, else by its stop."""
-    if end.get("stop") == "denied":
-        return "DENIED"
-    if end.get("stop") == "budget":
-        return "OVER_BUDGET"
-    return error_class(int(end.get("exit", 1)))
-
-
-def _numbers(spent: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in spent.items() if isinstance(value, int | dict)}
-

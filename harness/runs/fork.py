@@ -36,6 +36,7 @@ class Source:
     damage: str = ""
     begun: tuple[Path, ...] = ()
     words: Path | None = None
+    seals: Path | None = None
 
     @property
     def start(self) -> dict[str, Any]:
@@ -43,10 +44,10 @@ class Source:
         return data
 
 
-def read_source(folder: Path, words: Path | None = None) -> Source:
+def read_source(folder: Path, words: Path | None = None, seals: Path | None = None) -> Source:
     """What of a run can be copied. Raises JournalError where not even its beginning can.
 
-    `words` is where it is kept what a person said of its calls.
+    `words` is where it is kept what a person said of its calls, `seals` which runs have begun.
     """
     path = folder / "events.jsonl"
     begun = tuple(begun_attempts(folder))  # before the journal, which a live owner extends first
@@ -57,7 +58,7 @@ def read_source(folder: Path, words: Path | None = None) -> Source:
         raise never_started(folder)
     events = tuple(event for event, _ in found)
     damage = damage_of(folder, begun)
-    return Source(folder, raw, events, tuple(end for _, end in found), _quiet(events), damage, begun, words)
+    return Source(folder, raw, events, tuple(end for _, end in found), _quiet(events), damage, begun, words, seals)
 
 
 def _quiet(events: Sequence[dict[str, Any]]) -> tuple[int, ...]:
@@ -111,7 +112,7 @@ def done_after(source: Source, at: int) -> list[str]:
 def _left_behind(source: Source, at: int) -> list[Behind]:
     """The calls after an event; after damage nobody knows them, and their attempts are asked about."""
     known = fold(source.events[:at]).ops
-    return [] if source.damage else behind(source.folder, fold(source.events), known)
+    return [] if source.damage else behind(source.folder, fold(source.events), known, source.seals)
 
 
 def settled_after(source: Source, at: int) -> list[dict[str, Any]]:

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError, JournalError
-from harness.events import seal
 from harness.events.amend import INPUTS
 from harness.events.fold import fold
 from harness.events.log import follow
 from harness.events.state import Operation, State
+from harness.loop.below import has_begun
 from harness.loop.run import Run
 from harness.runs.begin import Order, changed_pins
-from harness.runs.behind import behind, has_spent
+from harness.runs.behind import behind
 from harness.runs.fork import Source, copied, read_source, settled_after
 from harness.runs.pins import pinned
 from harness.tools.arguments import parse
@@ -47,51 +47,45 @@ def _damaged_seam(source: Source) -> tuple[int, list[dict[str, Any]]]:
 
 
 def _seam(source: Source) -> int:
-    """Up to where the earlier call is taken over: all of it, where no call of it began and has no end.
+    """Up to where the earlier call is taken over: all of it. A run that it began and that waits goes on in the copy.
 
-    Raises HarnessError where one may have had an effect that nobody knows of.
+    Raises HarnessError where a call of it may have had an effect that nobody knows of.
     """
-    state = fold(source.events)
-    for call in behind(source.folder, state, ()):
+    for call in behind(source.folder, fold(source.events), (), source.seals):
         if call.is_unsettled:
             what = f"operation {call.text} of the call before may have had its effect"
             raise HarnessError(what, f"look at {call.folder / 'ops' / str(call.op.n)}")
-    begun = any(op.attempt_open for op in state.open_ops.values())
-    return source.quiet[-1] if begun else int(source.events[-1]["seq"])
+    return int(source.events[-1]["seq"])
 
 
 def _earlier(parent: Run, op: Operation) -> Source | None:
-    """The journal of the newest ended call: of the same tool, in a pipeline of the same stage."""
+    """The journal of the newest call before that was closed: of the same tool, in a pipeline of the same stage.
+
+    It need not have ended itself: one that waits is closed when its stage is called otherwise or not at all.
+    """
     for other in sorted(parent.state.ops.values(), key=lambda other: -other.n):
         same = (other.verb, other.tool, other.stage) == (op.verb, op.tool, op.stage)
         if not same or other.n >= op.n or other.child is None or not other.closed:
             continue
         try:
-            source = read_source(parent.folder.parent / other.child, parent.world.words)
+            source = read_source(parent.folder.parent / other.child, parent.world.words, parent.world.seals)
         except HarnessError as error:  # it never began: the one before may do
-            if has_begun(parent, other):
+            if has_begun(parent.world.seals, parent.log.events, other):
                 what = f"{other.child}, the call before (#{other.n}), is lost: what it did would be done again"
                 raise HarnessError(f"{what} ({error.message})", LOST) from error
             continue
         if any(event["kind"] == "amend" and event["data"]["what"] == "redact" for event in source.events):
             what = f"{source.folder.name}, the call before (#{other.n}), was redacted: what it did would be done again"
             raise HarnessError(what, "do it in a new run")
-        if source.damage or source.events[-1]["kind"] == "run.end":
-            return source
+        return source
     return None
 
 
 def refuse_lost(parent: Run, op: Operation, folder: Path) -> None:
     """Raises JournalError where an open call's own run began and its folder is gone."""
-    if not folder.exists() and has_begun(parent, op):
+    if not folder.exists() and has_begun(parent.world.seals, parent.log.events, op):
         what = f"{folder.name}, which operation {op.n} began, is lost: what it did would be done again"
         raise JournalError(what, LOST, str(folder))
-
-
-def has_begun(parent: Run, op: Operation) -> bool:
-    """Whether a call's own run is known to have begun, whatever became of its folder."""
-    parked = any(e["kind"] == "park" and op.n in e["data"]["ops"] for e in parent.log.events)
-    return parked or has_spent(op) or seal.is_known(parent.world.seals, str(op.child))
 
 
 def changed_since(folder: Path, digests: Mapping[str, Any]) -> list[dict[str, str]]:

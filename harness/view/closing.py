@@ -92,7 +92,8 @@ def last_lines(tree: Tree, glyphs: Glyphs, columns: int | None = None, owned: bo
         lines = [f"  handled: {one_line(str(handled))}"] if handled else []
         return [_account(tree, stop, show, glyphs, columns), *told, *lines]
     lines = [_account(tree, stop, "", glyphs, columns), *told]
-    for line in (HEARD if _all_heard(waits(tree, run, stop)) else meaning(run, stop)).split("\n"):
+    is_heard = _all_heard(waits(tree, run, stop)) and not _is_blocked(tree, run)
+    for line in (HEARD if is_heard else meaning(run, stop)).split("\n"):
         lines += wrap(one_line(line), columns or 10_000, "  ")
     for line in _particulars(tree, run, stop):
         lines += wrap(cut(one_line(line), LONGEST, glyphs.cut), columns or 10_000, "  ")
@@ -120,6 +121,13 @@ def _told(wait: Wait, among: Sequence[Wait]) -> list[str]:
 
 def _all_heard(found: Sequence[Wait]) -> bool:
     return bool(found) and all(wait.heard for wait in found)
+
+
+def _is_blocked(tree: Tree, run: Run) -> bool:
+    """Whether the runs below cannot go on, whatever was said in them: the park is no child's, and has its own cause."""
+    below = [child for row in unknown(run) if (child := tree.child(row)) is not None]
+    hint = (run.park or {}).get("hint")
+    return bool(below) and all((child.park or {}).get("hint") != hint for child in below)
 
 
 def _account(tree: Tree, stop: str, command: str, glyphs: Glyphs, columns: int | None) -> str:
@@ -155,7 +163,7 @@ def next_commands(tree: Tree, stop: str, is_terminal: bool = False) -> list[str]
         return [hint]
     if stop == "budget":
         return [f"harness resume {name}{more_of((run.end or {}).get('limit'))}"]
-    if stop in ("interrupted", "waiting", "stopped"):
+    if stop in ("interrupted", "waiting", "stopped", "unknown-outcome"):
         return [f"harness resume {name}{' --agent' if hint == AGENTS_TURN else ''}"]
     speaks = (run.start.get("model") or {}).get("ref")
     if stop == "failed" and (speaks == "none" or any(row.verb == "stage" for row in run.rows.values())):

@@ -1,0 +1,61 @@
+"""What a run and those below it may have done and nobody saw. What is gone is not taken for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.events import seal
+from harness.events.attempts import is_unknown, may_have_acted
+from harness.events.fold import fold
+from harness.events.scan import journal_bytes, reading, scan
+from harness.events.state import Operation
+from harness.loop.run import Run
+
+Events = Sequence[dict[str, Any]]
+
+
+def in_doubt(run: Run) -> list[Operation]:
+    """The open operations that may have had an effect which nobody saw, themselves or in the run that they began."""
+    return [op for op in run.state.open_ops.values() if _left_by(run, run.log.events, op)]
+
+
+def unseen_in(run: Run, op: Operation) -> list[str]:
+    """The tools of what a call's own run began, or those below it, that may have had an effect which nobody saw.
+
+    Of a run that is gone the call itself is named. Raises JournalError where one is damaged.
+    """
+    return _unseen(run, run.log.events, op)
+
+
+def has_begun(seals: Path | None, events: Events, op: Operation) -> bool:
+    """Whether a call's own run is known to have begun, whatever became of its folder. `events` are of the run above."""
+    parked = any(e["kind"] == "park" and op.n in e["data"]["ops"] for e in events)
+    return parked or has_spent(op) or seal.is_known(seals, str(op.child))
+
+
+def has_spent(op: Operation) -> bool:
+    """Whether a call's own run came to an end, and so had begun, whatever became of its folder."""
+    return bool((op.result or {}).get("spent"))
+
+
+def _left_by(run: Run, events: Events, op: Operation) -> list[str]:
+    """The tools of what an open operation, or the run that it began, may have done and nobody saw."""
+    if is_unknown(op) or may_have_acted(op):
+        return [op.tool]
+    if op.child is not None:
+        return _unseen(run, events, op)
+    return [op.tool] if op.attempt_open and op.repeat != "pure" else []
+
+
+def _unseen(run: Run, events: Events, op: Operation) -> list[str]:
+    if op.child is None or (not op.attempt_open and (op.result or {}).get("by") == "person"):
+        return []  # what a person said of the call holds for all that is below it
+    folder = run.folder.parent / op.child
+    if not (folder / "events.jsonl").exists():
+        return [op.tool] if has_begun(run.world.seals, events, op) else []
+    with reading(folder):
+        below = scan(journal_bytes(folder), folder, blobs=False).events
+    left = fold(below).open_ops.values()
+    return list(dict.fromkeys(tool for inner in left for tool in _left_by(run, below, inner)))
