@@ -133,7 +133,7 @@ class Known:
         words: dict[str, tuple[str, Source]] = {}
         for word, source in islice(self._words(), MAX_LOOKED_AT):
             words.setdefault(word.casefold(), (word, source))
-        close = difflib.get_close_matches(normal(value).casefold(), words, 4 * MAX_NEAR, 0.5)
+        close = difflib.get_close_matches(normal(value).casefold(), words, 4 * MAX_NEAR)
         return tuple(islice((words[word] for word in close if self.sources(word)), MAX_NEAR))
 
     def _words(self) -> Iterator[tuple[str, Source]]:
