@@ -259,3 +259,23 @@ def test_a_worker_that_is_no_more_and_whose_run_is_gone_is_left_to_a_person(
     if is_gone:
         project.say(ran.folder, "settle", word="unknown")
         assert project.resume(ran.folder).stop.name == "passed"
+
+
+def test_a_worker_out_of_budget_gives_the_best_that_it_found(project: Project) -> None:
+    """In the parent's result as on stdout of a run: its receipts and what it proposed; the same after a kill."""
+    project.tool("refuse", "echo no; exit 1", "@meta effect read")
+    project.skill("helper", tools="look", verify="refuse", budget="turns=2")
+    seen = {"expect": {"contains": ["not accepted: budget turns", "op:1  look  fresh", "as far as I see"]}}
+    calls = [reply(call("helper", "x")), {**finish("so"), **seen}]
+    ran = project.run(calls, helper=[reply(call("look")), finish("as far as I see"), finish("again")])
+    assert ran.stop.name == "passed"
+    (told,) = ran.of("tool.end")
+    assert told["data"]["stop"] == "budget"
+    assert ran.text(told["data"]["out"]) == "not accepted: budget turns\nop:1  look  fresh\n\nas far as I see\n"
+    path = ran.folder / "events.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[: told["seq"] - 1]))
+    more = project.resume(ran.folder)
+    (again,) = more.of("tool.end")
+    assert (more.stop.name, again["data"]["out"]) == ("passed", told["data"]["out"])
+    assert again["data"]["result"] == told["data"]["result"]

@@ -10,8 +10,7 @@ from typing import Any
 
 from harness.cli.options import Globals
 from harness.errors import BusyError, HarnessError
-from harness.events.state import LABEL
-from harness.loop.ending import evidence, spent_of
+from harness.loop.ending import best_evidence, labelled, spent_of
 from harness.loop.run import Stop
 from harness.runs.opened import Session
 from harness.view.text import escape
@@ -54,7 +53,7 @@ def finish(said: Globals, session: Session, stop: Stop, out_file: str | None) ->
         else:
             write_out(body)
     elif out_file is not None and accepted:
-        write_file(session, out_file, with_newline(labelled(session, text)).encode("utf-8", "replace"))
+        write_file(session, out_file, with_newline(labelled(session.run.state, text)).encode("utf-8", "replace"))
     elif said.output != "stream-json":
         write_out(on_terminal(spoken(session, stop, text)))
     return stop.code
@@ -68,17 +67,11 @@ def spoken(session: Session, stop: Stop, text: str) -> bytes:
     if session.kind == "tool":
         return printed(session)
     if stop.name == "passed":
-        return with_newline(labelled(session, text)).encode("utf-8", "replace")
+        return with_newline(labelled(session.run.state, text)).encode("utf-8", "replace")
     if stop.name != "budget":
         return b""
     limit = (session.run.state.end or {}).get("limit", "")
-    lines = [f"not accepted: budget {limit}", *evidence(session.run)]
-    return ("\n".join([*lines, *(["", labelled(session, text)] if text else [])]) + "\n").encode("utf-8", "replace")
-
-
-def labelled(session: Session, text: str) -> str:
-    """The answer; one that a demonstration model gave says so first."""
-    return f"{LABEL}\n\n{text}" if session.run.state.demonstration else text
+    return best_evidence(session.run.ground(), limit, text).encode("utf-8", "replace")
 
 
 def printed(session: Session) -> bytes:

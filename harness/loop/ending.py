@@ -11,8 +11,8 @@ from typing import Any
 
 from harness.events import seal
 from harness.events.line import at_text
-from harness.events.state import Operation, State
-from harness.graph.fresh import is_fresh
+from harness.events.state import LABEL, Operation, State
+from harness.graph.fresh import Ground, is_fresh
 from harness.loop.below import in_doubt
 from harness.loop.run import Run, Stop
 
@@ -89,11 +89,20 @@ def _seal(run: Run) -> None:
     seal.check_written(run.log)
 
 
-def evidence(run: Run) -> list[str]:
-    """One line a receipt, for a run that stops before its answer was accepted."""
-    ground = run.ground()
+def best_evidence(ground: Ground, limit: str, answer: str) -> str:
+    """What a run that its budget ended has found so far: a line a receipt, then the last proposed answer."""
+    lines = [f"not accepted: budget {limit}", *_evidence(ground)]
+    return "\n".join([*lines, *(["", labelled(ground.state, answer)] if answer else [])]) + "\n"
+
+
+def labelled(state: State, answer: str) -> str:
+    """The answer; one that a demonstration model gave says so first."""
+    return f"{LABEL}\n\n{answer}" if state.demonstration else answer
+
+
+def _evidence(ground: Ground) -> list[str]:
     found = []
-    for receipt in sorted(run.state.slots.values(), key=lambda r: r.op):
+    for receipt in sorted(ground.state.slots.values(), key=lambda r: r.op):
         state = ("fresh" if is_fresh(ground, receipt) else "stale") if receipt.ok else receipt.error_class
         found.append(f"op:{receipt.op}  {' '.join((receipt.tool, *receipt.argv))}  {state}")
     return found

@@ -231,7 +231,7 @@ def _already(parent: Run, folder: Path, known: State) -> ChildEnd | None:
     if is_seam(known):  # it holds the end of the call that it goes on from, not its own
         return None
     if known.status == "ended" and known.end is not None and known.end["stop"] != "interrupted":
-        return told(folder, known)
+        return told(parent, folder, known)
     if known.status != "parked" or known.park is None:
         return None
     due = due_at(known)

@@ -7,9 +7,10 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.events.scan import blob_bytes
-from harness.events.state import Operation, State
+from harness.events.state import Operation, Receipt, State
+from harness.graph.fresh import Ground
 from harness.loop.below import unseen_in
-from harness.loop.ending import CODES, spent_of
+from harness.loop.ending import CODES, best_evidence, spent_of
 from harness.loop.run import ChildEnd, Run, Stop
 from harness.runs.owning import due_at
 from harness.tools.outcome import error_class
@@ -18,7 +19,7 @@ from harness.tools.outcome import error_class
 def ended(run: Run, stop: Stop) -> ChildEnd:
     """How the child stopped, as its parent records it."""
     end = run.state.end or {}
-    output = _text(run.folder, end.get("answer")) if stop.name == "passed" else b""
+    output = _output(run, run.folder, run.state)
     hint = (run.state.park or {}).get("hint", "") if stop.parked else ""
     until = due_at(run.state) if stop.parked else None
     spent, ms = _numbers(spent_of(run.state)), run.state.spent.active_ms
@@ -26,11 +27,11 @@ def ended(run: Run, stop: Stop) -> ChildEnd:
     return ChildEnd(stop, output, error_class_of(end), end.get("error", ""), spent, hint, ms, barred, until, made)
 
 
-def told(folder: Path, known: State) -> ChildEnd:
+def told(parent: Run, folder: Path, known: State) -> ChildEnd:
     """The same of one that ended before, by its journal."""
     end = known.end or {}
     return ChildEnd(
-        Stop(end["stop"], end["exit"]), _text(folder, end.get("answer")), error_class_of(end), end.get("error", ""),
+        Stop(end["stop"], end["exit"]), _output(parent, folder, known), error_class_of(end), end.get("error", ""),
         _numbers(end.get("spent") or {}), barred=tuple(sorted(known.barred)), artifacts=made_by_stages(known),
     )  # fmt: skip
 
@@ -42,6 +43,22 @@ def not_opened(parent: Run, op: Operation, error: HarnessError) -> ChildEnd:
         return ChildEnd(Stop("failed", error.exit_code), b"", "MISCONFIGURED", error.message, {})
     hint = f"{unseen} in {op.child} may have had its effect, and that run cannot go on: {error.message}"
     return ChildEnd(Stop("unknown-outcome", CODES["unknown-outcome"], parked=True), b"", "", "", {}, hint)
+
+
+def _output(run: Run, folder: Path, known: State) -> bytes:
+    """The accepted answer of a run that ended; of one that its budget ended, what it found until then."""
+    end = known.end or {}
+    answer = _text(folder, end.get("answer"))
+    if end.get("stop") == "passed":
+        return answer
+    if end.get("stop") != "budget":
+        return b""
+
+    def changed(receipt: Receipt) -> str:
+        return next((path for path, sha in receipt.artifacts if run.file_digest(path) != sha), "")
+
+    ground = Ground(known, known.at, changed)
+    return best_evidence(ground, end.get("limit", ""), answer.decode("utf-8", "replace")).encode("utf-8", "replace")
 
 
 def _text(folder: Path, value: object) -> bytes:
