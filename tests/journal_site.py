@@ -114,8 +114,8 @@ class Noting:
         self.heard(prompt)
         return self.inner(prompt, on=on, cancel=cancel)
 
-    def left_over(self) -> str | None:
-        return self.inner.left_over()
+    def left_over(self, below: Any = ()) -> str | None:
+        return self.inner.left_over(below)
 
     def warm(self) -> None:
         self.inner.warm()

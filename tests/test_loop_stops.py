@@ -365,6 +365,14 @@ def test_budget_runs_low_notes_come_once(project: Project) -> None:
     assert ran.notes() == [f"{n} % or less of the budget turns=10 is left." for n in (50, 20, 10)]
 
 
+def test_a_limit_of_tokens_is_told_like_the_others(project: Project) -> None:
+    used = {"usage": {"input": 200, "out": 50}}
+    replies = [reply(call("look", "--at", str(n)), **used) for n in range(3)]
+    first = {**replies[0], "expect": {"contains": ["1600 tokens"]}}
+    ran = project.run([first, *replies[1:], {**finish(), **used}], budget="tokens=1600")
+    assert ran.notes() == ["50 % or less of the budget tokens=1600 is left."]
+
+
 @pytest.fixture
 def piped(project: Project) -> Project:
     """A skill that needs `send`, which is a stage of its pipeline."""

@@ -56,7 +56,7 @@ def test_a_tool_that_only_a_worker_has_is_denied_and_allowed_by_name(project: Pr
     """Two runs below, whose list it is on; the run itself has none of that name."""
     project.skill("helper", tools="deepest")
     project.skill("deepest", tools="look send")
-    below = {"helper": [reply(call("deepest", "x")), finish()], "deepest": [reply(call("send")), finish(), finish()]}
+    below = {"helper": [reply(call("deepest", "x")), finish()], "deepest": [reply(call("send")), finish()]}
     allowed = project.run([reply(call("helper", "x")), finish()], allow=["send"], **below)
     assert (allowed.stop.name, allowed.spawned) == ("passed", ["send"])
     denied = project.run([reply(call("helper", "x")), finish()], deny=["send"], **below)
@@ -279,3 +279,14 @@ def test_a_worker_out_of_budget_gives_the_best_that_it_found(project: Project) -
     (again,) = more.of("tool.end")
     assert (more.stop.name, again["data"]["out"]) == ("passed", told["data"]["out"])
     assert again["data"]["result"] == told["data"]["result"]
+
+
+@pytest.mark.parametrize("list_of_helper", [[], [reply(call("look")), finish(), finish("again")],
+                                            [{**finish(), "expect": {"contains": ["nowhere"]}}]])  # fmt: skip
+def test_a_worker_that_its_script_does_not_fit_fails_the_run(project: Project, list_of_helper: list[Any]) -> None:
+    """The run above goes on by its own list to its end; what was recorded of the worker did not describe it."""
+    project.skill("helper", tools="look")
+    below = {"helper": list_of_helper} if list_of_helper else {}
+    ran = project.run([reply(call("helper", "x")), finish("so")], **below)
+    assert (ran.stop.name, ran.stop.code) == ("failed", 1)
+    assert "replies of skill helper: " in ran.end["error"]

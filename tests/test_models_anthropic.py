@@ -6,6 +6,8 @@ import gc
 import json
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -258,7 +260,10 @@ def test_case_8_a_long_wait_is_a_park_with_its_time(project: Project, serve: Any
     assert project.resume(ran.folder, now=True).stop.name == "passed"
 
 
-def test_a_wait_can_be_given_in_milliseconds_or_forbidden(project: Project, serve: Any) -> None:
+def test_a_wait_can_be_given_as_a_date_in_milliseconds_or_forbidden(project: Project, serve: Any) -> None:
+    date = format_datetime(datetime.now(UTC) + timedelta(seconds=40), usegmt=True)
+    serve(fails(529, "overloaded_error", retry_after=date), finishes(1))
+    assert 20 < project.run(HAIKU).of("model.fail")[0]["data"]["retry_after"] <= 40
     serve(fails(529, "overloaded_error", retry_after_ms="2500"), finishes(1))
     assert project.run(HAIKU).of("model.fail")[0]["data"]["retry_after"] == 2.5
     fake = serve(fails(529, "overloaded_error", x_should_retry="false"), finishes(1))
@@ -330,9 +335,12 @@ UNPRICED = "anthropic:claude-fable-5-2"
 def test_case_9_a_dearer_or_unpriced_model_takes_over_only_where_it_may(
     project: Project, serve: Any, chain: tuple[StandIn, ...], code: int
 ) -> None:
+    told: list[str] = []
+    project.facts["tell"] = told.append
     project.wishes = wished(*chain)
     serve(*[fails(529, "overloaded_error")] * 5, finishes(1))
     assert project.run(SONNET).stop.code == code
+    assert len([line for line in told if f"{chain[0].text} does not take over: " in line]) == (code == 75)
 
 
 @pytest.mark.parametrize("broken", ["local:nowhere", "openai:m@http://", "scripted:nope.yaml", "none"])

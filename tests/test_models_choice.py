@@ -57,6 +57,19 @@ def test_case_2_what_a_project_or_a_skill_may_not_name(text: str, why: str) -> N
         assert caught.value.exit_code == 2 and f"models: {{strong: '{text}'}}" in caught.value.fix
 
 
+def test_case_2_a_model_of_openai_itself_goes_by_its_price(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its string names no address. A key is sent there by the user's own doing, not by the project's."""
+    own = tmp_path / "harness/prices.yaml"
+    own.parent.mkdir()
+    own.write_text("models: {'openai:small': {in: 1, out: 2}, 'openai:large': {in: 1, out: 20}}\n")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    for text, why in (("openai:large", "more than models.ceiling"), ("openai:other", "its price is not known"),
+                      ("openai:small@https://x.example/v1", "is not on this machine")):  # fmt: skip
+        with pytest.raises(HarnessError, match=why):
+            choose(None, Wishes(project={"strong": Named(text, "p:1")}), skill())
+    assert choose(None, Wishes(project={"strong": Named("openai:small", "p:1")}), skill()).text == "openai:small"
+
+
 def test_what_the_user_names_too_may_be_named_by_anyone() -> None:
     project = {"strong": Named(OPUS, "p:1")}
     assert choose(None, Wishes(project, user={"cheap": Named(OPUS, "u:1")}), skill()).text == OPUS

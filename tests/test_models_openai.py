@@ -14,6 +14,8 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
@@ -368,6 +370,14 @@ def test_failures_by_reason(project: Project, served: Any, play: Play, reason: s
     ran = drive(project, served(*[play] * 9))
     failed = ran.of("model.fail")[-1]["data"]
     assert (failed["reason"], ran.stop.code, ran.of("model.reply")) == (reason, code, [])
+
+
+def test_a_wait_that_is_asked_for_is_kept(project: Project, served: Any) -> None:
+    date = format_datetime(datetime.now(UTC) + timedelta(seconds=40), usegmt=True)
+    plays = [Play(status=429, headers={"retry-after": said}) for said in ("7", date)]
+    ran = drive(project, served(*plays, *[Play("done")] * 2))
+    first, second = (event["data"]["retry_after"] for event in ran.of("model.fail"))
+    assert ran.stop.name == "passed" and first == 7 and 20 < second <= 40
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from harness.prompt.texts import (
     ContextFile,
     ProjectText,
     changes,
+    limits_text,
     state,
     system,
 )
@@ -49,6 +50,12 @@ def test_the_first_request_is_small() -> None:
     assert len(tape.prompt().offer) == 3
     assert len(provider_body(tape.prompt())) <= 2870
     assert tape.prompt().bytes == len(provider_body(tape.prompt()))
+
+
+def test_the_frame_of_a_task_is_small() -> None:
+    """Sixty tokens of 4.1 bytes, without the person's words and the names that the skill brings."""
+    limits = limits_text({"turns": 40, "calls": 200, "usd": "1.00", "seconds": 1800})
+    assert len(task(frame(limits=limits, requires=("a",), checks=("b",)), "", {}).encode()) <= 246
 
 
 def test_the_first_request_does_not_know_what_else_is_installed() -> None:

@@ -40,6 +40,17 @@ def has_spent(op: Operation) -> bool:
     return bool((op.result or {}).get("spent"))
 
 
+def errors_below(run: Run) -> list[str]:
+    """Why runs below this one failed, at any depth."""
+    found, left = [], [op.child for op in run.state.ops.values() if op.child]
+    while left:
+        state = run.world.child_receipts(run.folder.parent / left.pop())
+        if state is not None:
+            found.append(str((state.end or {}).get("error") or ""))
+            left += [op.child for op in state.ops.values() if op.child]
+    return list(filter(None, found))
+
+
 def _left_by(run: Run, events: Events, op: Operation) -> list[str]:
     """The tools of what an open operation, or the run that it began, may have done and nobody saw."""
     if is_unknown(op) or may_have_acted(op):

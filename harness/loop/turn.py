@@ -9,6 +9,7 @@ from harness.events.state import Operation
 from harness.loop import inbox, reading
 from harness.loop.act import Crew
 from harness.loop.batch import start_allowed
+from harness.loop.below import errors_below
 from harness.loop.drive import drive_by
 from harness.loop.ending import end
 from harness.loop.gate import judge, judge_read, over_budget
@@ -124,7 +125,7 @@ def _tries(run: Run) -> int:
 def _pass(run: Run) -> Stop:
     """The answer was accepted; a script that still holds replies did not describe this run."""
     left_over = getattr(run.model, "left_over", None)
-    left = left_over() if left_over is not None else None
+    left = left_over(errors_below(run)) if left_over is not None else None
     if left:
         return end(run, "failed", error=left)
     form = run.toolset.form

@@ -161,13 +161,20 @@ def check_named(ref: ModelRef, named: Named, wishes: Wishes) -> None:
 def _forbidden(ref: ModelRef, ceiling: Decimal) -> str | None:
     if ref.scheme == "exec":
         return "it starts a program"
-    if ref.scheme != "anthropic" and ref.base_url is not None and not _is_near(ref.base_url):
+    if not _is_own(ref) and ref.base_url is not None and not _is_near(ref.base_url):
         return f"{ref.base_url} is not on this machine"
     if ref.price is None:
         return "its price is not known"
     if ref.price.out > ceiling:
         return f"a million tokens of its output cost {ref.price.out} USD, more than models.ceiling ({ceiling})"
     return None
+
+
+def _is_own(ref: ModelRef) -> bool:
+    """Whether its string names no address: it answers at its provider's own, or where the environment says."""
+    from harness.models.endpoints import OWN_BASE
+
+    return ref.scheme == "anthropic" or (ref.scheme, ref.base_url) == ("openai", OWN_BASE)
 
 
 def _is_near(url: str) -> bool:

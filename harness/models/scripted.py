@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 DIALECT = "anthropic"
 QUESTION = "prompt"
 """Whose replies a script plays to the questions that stages ask."""
+BELOW = "replies of skill "
 TAIL_LINES = 40
 BEFORE_TURNS = ("policy", "protocol", "skill")
 
@@ -54,7 +55,7 @@ class Scripted:
         self.ref = ref or ModelRef("scripted", str(path))
         script = load_script(path)
         self.digest, self.file = script.digest, script.file
-        self._list = "replies" if worker is None else f"replies of skill {worker}"
+        self._list = "replies" if worker is None else f"{BELOW}{worker}"
         self._replies = script.replies if worker is None else script.workers.get(worker, Replies(()))
         self._used: dict[int, int] | None = None
 
@@ -71,12 +72,20 @@ class Scripted:
             return failure("cancelled", f"the time was over {entry.delay:g} s before reply {entry.number} was due")
         return entry.fail or _reply(entry, prompt, self.ref.text, round((time.monotonic() - started) * 1000), on)
 
-    def left_over(self) -> str | None:
-        """After a run: which replies the script still holds, or None. A run that asked for none is not judged."""
+    def left_over(self, below: Sequence[str] = ()) -> str | None:
+        """After a run: which replies the script still holds, or what did not fit below; None where all is as it says.
+
+        `below` is why runs below it failed. A run that asked for no reply is not judged, and a worker that none began:
+        the same script may be played where its call is refused.
+        """
         if self._used is None:
             return None
+        misfits = (error for error in below if error.startswith(f"{self.file}: {BELOW}"))
+        return self._left(self._used) or next(misfits, None)
+
+    def _left(self, used: Mapping[int, int]) -> str | None:
         counted = [entry for entry in self._replies.entries if entry.repeat != FOREVER]
-        given = [(entry, self._used.get(entry.number, 0)) for entry in counted]
+        given = [(entry, used.get(entry.number, 0)) for entry in counted]
         never = ", ".join(str(entry.number) for entry, times in given if not times)
         left = [f"reply {never} was never asked for"] if never else []
         some = ((entry, times) for entry, times in given if 0 < times < entry.repeat)

@@ -231,7 +231,7 @@ def _own_bound(own: Mapping[str, str], name: str) -> list[Bound]:
 def low_notes(budget: Mapping[str, Any], spent: Spent, active_s: float) -> list[str]:
     """What to say of dimensions that run low: one text for each stage that was reached, the same on every look."""
     found = []
-    for key in ("turns", "calls", "usd", "seconds"):
+    for key in ("turns", "calls", "tokens", "usd", "seconds"):
         bound = limit(budget, key)
         if bound is None or bound <= 0:
             continue

@@ -158,7 +158,8 @@ def _rest_of_head(view: View) -> tuple[str, ...]:
 
 def _now(view: View) -> Frame:
     """The frame with the limits as they are now."""
-    return replace(view.frame, limits=limits_text(view.state.budget)) if view.state.budget else view.frame
+    budget = view.state.budget
+    return replace(view.frame, limits=limits_text(budget, view.frame.labels)) if budget else view.frame
 
 
 def _words(view: View) -> tuple[str, ...]:

@@ -53,6 +53,8 @@ Blob = Callable[[object], str]
 BODY_LIMIT = 80_000  # bytes of a skill's body, about 20,000 tokens
 LINE_LIMIT = 160  # characters of one callable tool
 FILES_SHOWN = 20
+TOKENS_TOLD = 4
+"""From this version of the labels on a run's model is told its limit of tokens."""
 
 
 GUIDES = ("AGENTS.md", "CLAUDE.md")
@@ -147,9 +149,10 @@ def _shorten(body: str, first_line: int) -> str:
     return f"{kept}[cut: read skill:SKILL.md from line {first_line + kept.count(chr(10))}]\n"
 
 
-def limits_text(budget: Mapping[str, Any]) -> str:
-    """The limits as people read them: `20 turns, 40 calls, $0.50, 15 min`."""
-    found = [f"{budget[key]} {key}" for key in ("turns", "calls") if key in budget]
+def limits_text(budget: Mapping[str, Any], labels: int = TOKENS_TOLD) -> str:
+    """The limits as people read them: `20 turns, 40 calls, $0.50, 900 s`; an older run was told less."""
+    keys = ("turns", "calls", "tokens") if labels >= TOKENS_TOLD else ("turns", "calls")
+    found = [f"{budget[key]} {key}" for key in keys if budget.get(key) not in (None, "none")]
     if budget.get("usd") not in (None, "none"):
         found.append(f"${Decimal(str(budget['usd'])):.2f}")
     if "seconds" in budget:

@@ -33,7 +33,7 @@ from harness.runs.where import check_place
 from harness.skills import Resolved
 from harness.tools import Parameter
 
-LABELS = 3
+LABELS = 4
 """The version of the labels of texts that a run keeps from its beginning; 1 is told by no field."""
 LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
 PATIENCE, AGENT_PATIENCE = 1.0, 60.0

@@ -74,7 +74,7 @@ def compose(source: Source) -> Transcript:
         skill=resolved.skill.name, body=source.hide(body_of(resolved.skill, start, source.text)),
         files=tuple((source.hide(name), size) for name, size in _other_files(resolved.skill.folder)),
         catalogue=catalogue, requires=kit.requires,
-        checks=tuple(words[0] for words in kit.verify), limits=limits_text(start.get("budget") or {}),
+        checks=tuple(words[0] for words in kit.verify), limits=limits_text(start.get("budget") or {}, labels_of(start)),
         mark=start["model"]["mark"], can_ask=True, workers=frozenset(kit.workers), labels=labels_of(start),
         by=str(start.get("by", "user")), foreign=frozenset(start.get("foreign") or ()),
         project=project_of(start, source.text((start.get("project") or {}).get("text", ""))), context=context_of(start),

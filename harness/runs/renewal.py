@@ -57,12 +57,16 @@ class StandIns:
         """The model, where it may take over. One that cannot be used is said and passed over: the run can wait."""
         try:
             ref = replace(resolve(stand_in.text, source="models.fallback"), role=now.role)
-            return self.open_model(ref) if self._may_take_over(stand_in, ref, now) else None
+            why = self._why_not(stand_in, ref, now)
+            if why:
+                self.run.world.tell(f"{stand_in.text} does not take over: {why}")
+            return None if why else self.open_model(ref)
         except HarnessError as error:
             self.run.world.tell(f"warning: {stand_in.text} cannot take over: {error.message}; fix: {error.fix}")
             return None
 
-    def _may_take_over(self, stand_in: StandIn, ref: ModelRef, now: ModelRef) -> bool:
+    def _why_not(self, stand_in: StandIn, ref: ModelRef, now: ModelRef) -> str:
+        """Why it may not take over; empty where it may."""
         if ref.price is None and limit(self.run.state.budget, "usd") is not None:
-            return False  # the limit is a promise
-        return stand_in.dearer or not is_dearer(ref, now)
+            return "its price is not known, so the limit in usd could not be kept"
+        return "" if stand_in.dearer or not is_dearer(ref, now) else "it may cost more, and is not marked `dearer: yes`"

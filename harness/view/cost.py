@@ -13,7 +13,10 @@ from harness.events.words import AGENT
 from harness.view import Event
 from harness.view.text import columns, duration, left_out, money, one_line, plural, wrap
 
-CALLS = ("CALL", "TURN", "COST", "IN", "CACHED", "OUT", "TIME", "END", "TRY", "CONTEXT", "ESTIMATE", "FIRST", "MODEL")
+CALLS = (
+    "CALL", "TURN", "COST", "IN", "CACHED", "OUT", "TIME", "END", "WRITTEN", "THINKING", "TRY", "CONTEXT", "ESTIMATE",
+    "FIRST", "MODEL",
+)  # fmt: skip
 """What matters most stands first: a narrow terminal leaves out from the right."""
 WORKERS = ("WORKER", "COST", "TURNS", "IN", "OUT", "RUN")
 
@@ -140,7 +143,7 @@ def _calls(calls: Sequence[Call], width: int | None) -> str:
     rows = [
         (
             str(c.n), str(c.turn), money(c.nanos, c.unpriced), str(c.input), _share(c.cached, c.input), str(c.out),
-            duration(c.ms / 1000), c.end, str(c.tried), str(c.context), _error(c),
+            duration(c.ms / 1000), c.end, str(c.written), str(c.thinking), str(c.tried), str(c.context), _error(c),
             "" if c.first_ms is None else duration(c.first_ms / 1000), one_line(c.model),
         )
         for c in calls
@@ -181,10 +184,13 @@ def _children(children: Sequence[Part], width: int | None) -> str:
 
 def _total(made: Bill) -> str:
     total = made.total
-    cached = sum(call.cached for call in made.calls)
+    kinds = ("cached", "written", "thinking")
+    cached, written, thinking = (sum(getattr(call, kind) for call in made.calls) for kind in kinds)
+    more = [f"{_share(cached, total.input)} cached", *([f"{written} written"] if written else [])]
+    thought = f" ({thinking} thinking)" if thinking else ""
     own = sum(call.nanos for call in made.calls), sum(call.unpriced for call in made.calls), made.unmetered
     parts = [plural(total.turns, "turn"), plural(len(made.calls), "request"), plural(total.calls, "call")]
-    parts += [f"{total.input} tokens in ({_share(cached, total.input)} cached), {total.out} out"]
+    parts += [f"{total.input} tokens in ({', '.join(more)}), {total.out} out{thought}"]
     parts += [money(total.nanos, total.unpriced, made.unmetered)]
     return f"{one_line(made.skill)} itself {money(*own)}, in all {', '.join(parts)}"
 
