@@ -372,6 +372,14 @@ def test_failures_by_reason(project: Project, served: Any, play: Play, reason: s
     assert (failed["reason"], ran.stop.code, ran.of("model.reply")) == (reason, code, [])
 
 
+def test_a_refusal_is_told_with_what_the_provider_calls_it(project: Project, served: Any) -> None:
+    play = Play(status=404, finish="model_not_found", headers={"x-request-id": "req-7"})
+    ran = drive(project, served(play))
+    failed = ran.of("model.fail")[-1]["data"]
+    assert (failed["status"], failed["code"], failed["request_id"]) == (404, "model_not_found", "req-7")
+    assert ran.end["error"].endswith(" (request req-7)") and ran.end["error"].count("req-7") == 1
+
+
 def test_a_wait_that_is_asked_for_is_kept(project: Project, served: Any) -> None:
     date = format_datetime(datetime.now(UTC) + timedelta(seconds=40), usegmt=True)
     plays = [Play(status=429, headers={"retry-after": said}) for said in ("7", date)]
@@ -519,6 +527,7 @@ def test_nobody_listens(project: Project, tmp_path: Path) -> None:
         ("openai:m@http://", "no base URL"), ("openai:m@http://h:x/v1", "no base URL"),
         ("openai:m@http://h h/v1", "no base URL"), ("openai:m@https://k:secret@h/v1", "neither user nor password"),
         ("openai:m@https://h/v1?key=k", "neither user nor password"), ("opnai:m", "nearest: openai:m"),
+        ("openai:m@ftp://y/v1", "no base URL"),
         ("openai:m@https://k:secret@h:x/v1", "neither user nor password"),
     ],
 )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -94,6 +95,12 @@ def test_a_users_own_entry_goes_first_and_bad_ones_name_their_line(tmp_path: Pat
     price = facts_of(UNPRICED, env).price
     assert price is not None and (price.input, price.out, price.cached, price.written) == (1, 2, 1, 1)
     assert facts_of(HAIKU, env).window == 5
+    file.write_text(f"models:\n  {HAIKU}: {{in: 0.11, images: no}}\n")
+    mine, theirs = facts_of(f"{HAIKU}-20260901", env), facts_of(HAIKU, {})
+    assert mine.price is not None and theirs.price is not None and mine.images is False
+    assert mine == replace(theirs, price=mine.price, images=False, checked=None), "what it does not say stays"
+    rates = {"input": Decimal("0.11"), "cached": Decimal("0.11")}
+    assert mine.price == replace(theirs.price, **rates), "a cache is not taken for cheaper than what it may cost"
     for text, line, words in (
         ("models:\n  x:y: {in: 1}\n", 2, "wants in and out"), ("models:\n  x:y: {in: -1, out: 2}\n", 2, "an amount"),
         ("models:\n  x:y: {in: nan, out: 2}\n", 2, "an amount"), ("modles: {}\n", 1, "near: models"),

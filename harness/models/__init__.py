@@ -201,12 +201,13 @@ NEVER_PAID = frozenset({"scripted", "none", "local", "agent"})
 class Facts:
     """What is known of a model, and when that was last checked.
 
-    `window` and `max_out` are tokens; a `price` of None is unknown, which is never 0.
+    `window` and `max_out` are tokens; a `price` of None is unknown, which is never 0; `images` of None is as usual for
+    its kind.
     """
 
     window: int = 200_000
     max_out: int = 32_000
-    images: bool = False
+    images: bool | None = None
     thinking: bool = False
     price: Price | None = None
     checked: date | None = None
@@ -239,7 +240,7 @@ class ModelRef:
     @property
     def shows_pictures(self) -> bool:
         """Whether images can be put before it."""
-        return self.facts.images and self.scheme in PICTURED
+        return bool(self.facts.images) and self.scheme in PICTURED
 
     @property
     def price(self) -> Price | None:

@@ -37,9 +37,9 @@ def refused(status: int, headers: Mapping[str, str], body: bytes) -> Refused:
     code = code_of(error)
     message = str(error.get("message") or "").strip() or _first_words(text)
     where = f"HTTP {status}" + (f" to {headers['location']}" if status // 100 == 3 and "location" in headers else "")
-    asked = f" (request {headers['x-request-id']})" if headers.get("x-request-id") else ""
-    said = f"{where}: {message[:MAX_MESSAGE]}{asked}" if message else f"{where}{asked}"
+    said = f"{where}: {message[:MAX_MESSAGE]}" if message else where
     found = failure(_reason(status, code), said, retry_after(headers))
+    found = replace(found, status=status, code=code or None, request_id=headers.get("x-request-id"))
     if headers.get("x-should-retry", "").lower() == "false":
         found = replace(found, retry=False)
     return Refused(found, status, code, text)
@@ -50,7 +50,8 @@ def broken_off(error: Mapping[str, Any]) -> Failure:
     code = code_of(error)
     status = error.get("code") if isinstance(error.get("code"), int) else error.get("status")
     reason = CODES.get(code) or (_reason(status, code) if isinstance(status, int) and status >= 300 else "unavailable")
-    return failure(reason, str(error.get("message") or error or "the server broke off")[:MAX_MESSAGE])
+    found = failure(reason, str(error.get("message") or error or "the server broke off")[:MAX_MESSAGE])
+    return replace(found, status=status if isinstance(status, int) else None, code=code or None)
 
 
 def _reason(status: int, code: str) -> str:

@@ -49,7 +49,7 @@ def named(name: str, source: str, skill: Skill | None = None) -> ModelRef:
     if url is not None:
         check_base(url, "write https://HOST or unset it", f"env {BASE_URL}")
     facts = facts_of(f"anthropic:{name}")
-    return ModelRef("anthropic", name, source, base_url=url, facts=replace(facts, images=True))
+    return ModelRef("anthropic", name, source, base_url=url, facts=replace(facts, images=facts.images is not False))
 
 
 def opened(ref: ModelRef, how: Opening) -> Model:

@@ -73,6 +73,9 @@ def check_name(scheme: str, text: str, source: str) -> None:
     name, base = split_name(text)
     if not name:
         raise HarnessError(f"{scheme}: names no model", f"write {scheme}:NAME", source)
+    other = name.rpartition("@")[2] if "://" in name else ""
+    if other:
+        raise HarnessError(f"{other} in {scheme}:{text} is no base URL", "write one with http:// or https://", source)
     host = re.search(r"@((localhost|[\w.-]+:[0-9]+|[\w-]+(\.[\w-]+)+(?=/))(/.*)?)$", name) if base is None else None
     if host is not None:  # else it, and the key, would go to the scheme's own address
         fix = f"write {scheme}:{name[: host.start()]}@http://{host[1]}"

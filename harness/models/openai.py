@@ -154,7 +154,7 @@ class OpenAI:
         head = exchange.head()
         if head.status // 100 != 2:
             found = refused(head.status, head.headers, b"".join(exchange.pieces()))
-            return replace(found, failure=replace(found.failure, message=self._masked(found.failure.message)))
+            return replace(found, failure=self._without_key(found.failure))
         first: list[float] = []
         whole = Assembly(on)
         try:
@@ -162,12 +162,17 @@ class OpenAI:
         except (MalformedReplyError, ValueError, RecursionError) as error:
             return Refused(failure("protocol", f"no chat-completions reply: {error}"))
         if broken is not None:
-            return Refused(replace(broken, message=self._masked(broken.message)))
+            return Refused(self._without_key(broken))
         reply = self._reply(whole, prompt, form)
         if isinstance(reply, Failure):
             return Refused(reply)
         times = [round((at - started) * 1000) for at in (time.monotonic(), *first[:1])]
         return replace(reply, ms=times[0], first_ms=times[-1], request_id=head.headers.get("x-request-id") or None)
+
+    def _without_key(self, found: Failure) -> Failure:
+        """The same where the server says the key back, in whatever field."""
+        code, asked = (self._masked(word) if word else None for word in (found.code, found.request_id))
+        return replace(found, message=self._masked(found.message), code=code, request_id=asked)
 
     def _masked(self, text: str) -> str:
         return text.replace(self.endpoint.key, "[key]") if self.endpoint.key else text

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from functools import cache
@@ -26,6 +26,7 @@ MAX_BYTES = 256 * 1024
 OLD_DAYS = 90
 SHIPPED = Path(__file__).with_name("prices.yaml")
 _RATES = {"in": "input", "out": "out", "write": "written", "write_1h": "written_1h", "read": "cached"}
+_CACHE = ("written", "written_1h", "cached")
 _KEYS = (*_RATES, "over", "times", "window", "max_out", "images", "thinking", "source", "checked")
 _DATED = re.compile(r"-20[0-9]{6}$")
 _PER_NANO = Decimal(1000)  # a dollar for a million tokens is 1,000 nano-dollars a token
@@ -52,11 +53,11 @@ def facts_of(text: str, env: Mapping[str, str] | None = None) -> Facts:
 
     The dated twin of a name is the same model. Raises HarnessError for a user's file that cannot be read as prices.
     """
-    for table in (_users(env), shipped()):
-        for name in (text, _DATED.sub("", text)):
-            if name in table.entries:
-                return table.entries[name]
-    return Facts()
+    return _entry(_users(env).entries, text) or _entry(shipped().entries, text) or Facts()
+
+
+def _entry(entries: Mapping[str, Facts], text: str) -> Facts | None:
+    return entries.get(text) or entries.get(_DATED.sub("", text))
 
 
 def rates(price: Price | None) -> str:
@@ -87,11 +88,11 @@ def shipped() -> Table:
 
 def _users(env: Mapping[str, str] | None) -> Table:
     path = users_file(env)
-    return read_table(path) if path.exists() else Table()
+    return read_table(path, shipped().entries) if path.exists() else Table()
 
 
-def read_table(path: Path) -> Table:
-    """Read a file of prices. Raises HarnessError naming file, line and a fix."""
+def read_table(path: Path, known: Mapping[str, Facts] | None = None) -> Table:
+    """Read a file of prices. What an entry does not say is as `known` has it. Raises HarnessError with line and fix."""
     try:
         data = read_regular(path, MAX_BYTES)
         if len(data) > MAX_BYTES:
@@ -101,11 +102,15 @@ def read_table(path: Path) -> Table:
         raise HarnessError(f"cannot read prices: {error}", "make it a readable UTF-8 file", str(path)) from error
     except YamlError as error:
         raise HarnessError(f"no YAML: {error.message}", "mend the YAML", f"{path}:{error.line}") from error
-    return _Reader(str(path)).table(root) if root is not None else Table()
+    return _Reader(str(path), known or {}).table(root) if root is not None else Table()
 
 
 class _Reader(Fields):
-    """Turns the nodes of one file into a table."""
+    """Turns the nodes of one file into a table. `known` are the entries that its own ones begin from."""
+
+    def __init__(self, file: str, known: Mapping[str, Facts]) -> None:
+        super().__init__(file)
+        self.known = known
 
     def table(self, root: Node) -> Table:
         keys = self.mapping(root, "prices", ("schema", "as-of", "models"))
@@ -121,18 +126,23 @@ class _Reader(Fields):
         for key in ("images", "thinking"):
             if key in keys:
                 given[key] = self.one_of(keys[key], key, ("yes", "no")) == "yes"
-        if "checked" in keys:
-            given["checked"] = self.day(keys["checked"], "checked")
-        return Facts(price=self.price(keys, node, name), **given)
+        known = _entry(self.known, name) or Facts()
+        given["checked"] = self.day(keys["checked"], "checked") if "checked" in keys else None
+        return replace(known, price=self.price(keys, known.price, node, name), **given)
 
-    def price(self, keys: Mapping[str, Node], node: Node, name: str) -> Price:
-        """What is not said of a cache costs what input does; it is never taken for free."""
-        if "in" not in keys or "out" not in keys:
+    def price(self, keys: Mapping[str, Node], known: Price | None, node: Node, name: str) -> Price:
+        """What is not said is as it is known; beside another price of input a cache costs that, or more if it did."""
+        if known is None and not {"in", "out"} <= keys.keys():
             raise self.refuse(f"{name} wants in and out", "write {in: USD, out: USD} a million tokens", node.line)
-        rates = {field: self.money(keys[key if key in keys else "in"], key) for key, field in _RATES.items()}
-        over = self.whole(keys["over"], "over", 1) if "over" in keys else None
-        times = self.money(keys["times"], "times") if "times" in keys else Decimal(1)
-        return Price(over=over, times=max(times, Decimal(1)), **rates)
+        base = known or Price()
+        found: dict[str, Any] = {field: self.money(keys[key], key) for key, field in _RATES.items() if key in keys}
+        if "in" in keys:
+            found = {kind: max(found["input"], getattr(base, kind)) for kind in _CACHE} | found
+        if "over" in keys:
+            found["over"] = self.whole(keys["over"], "over", 1)
+        if "times" in keys:
+            found["times"] = max(self.money(keys["times"], "times"), Decimal(1))
+        return replace(base, **found)
 
     def day(self, node: Node, what: str) -> date:
         try:
