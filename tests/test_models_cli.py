@@ -36,6 +36,25 @@ def test_case_1_a_key_chooses_the_cheapest_and_one_line_says_so(project: Path) -
     assert KEY not in done.stderr
 
 
+def test_the_key_may_be_among_the_secrets(project: Path) -> None:
+    """As those of other endpoints may: what the environment names goes before it."""
+    folder = home_of(project) / ".config/harness/secrets"
+    folder.mkdir(parents=True, mode=0o700)
+    (folder / "ANTHROPIC_API_KEY").write_text(f"{KEY}\n")
+    (folder / "ANTHROPIC_API_KEY").chmod(0o600)
+    with FakeAnthropic(finishes(1, "found"), finishes(1, "found")) as fake:
+        env = {name: value for name, value in fake.env.items() if name != "ANTHROPIC_API_KEY"}
+        done = harness("run", "work", "x", cwd=project, **env)
+        assert (done.returncode, done.stdout) == (0, "found\n"), done.stderr
+        assert "(auto: ANTHROPIC_API_KEY among the secrets; " in done.stderr
+        (folder / "ANTHROPIC_API_KEY").write_text("another")  # which the server would refuse
+        assert harness("run", "work", "x", cwd=project, **fake.env).returncode == 0
+    assert not [p for p in project.rglob("*") if p.is_file() and KEY.encode() in p.read_bytes()]
+    (folder / "ANTHROPIC_API_KEY").chmod(0o644)
+    done = harness("run", "work", "x", "-m", HAIKU, cwd=project, **env)
+    assert (done.returncode, "chmod 600" in done.stderr, "Traceback" in done.stderr) == (2, True, False)
+
+
 CHOICE = """
 import sys
 from harness.models.choice import Wishes, choose

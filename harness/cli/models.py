@@ -47,7 +47,7 @@ def print_models(said: Globals, found: Row) -> None:
     """The same as tables."""
     print_table(said, ("ROLE", "MODEL", "PRICE", "FROM"), [tuple(row.values()) for row in found["roles"]])
     taken = found["automatic"]
-    print(f"\nautomatic: {taken['model'] or 'none'} ({taken['why']})\n")
+    print(f"\nautomatic: {taken['model'] or 'nothing to take'} ({taken['why']})\n")
     if found["weights"]:
         rows = [(row["name"], size(row["bytes"] or 0), row["licence"], row["state"], row["path"])
                 for row in found["weights"]]  # fmt: skip

@@ -19,7 +19,17 @@ from typing import TYPE_CHECKING
 from harness.errors import HarnessError
 from harness.models import Failure, Model, ModelRef, Opening, Prompt, Reply
 from harness.models.endpoints import check_base
-from harness.models.exchange import BASE_URL, KEYS, PATIENCE, POLL_S, Exchange, Patience, client_of, credential
+from harness.models.exchange import (
+    BASE_URL,
+    KEYS,
+    PATIENCE,
+    POLL_S,
+    Exchange,
+    Patience,
+    client_of,
+    credential,
+    stored_key,
+)
 from harness.models.failures import failure
 from harness.models.messages import Assembly, Malformed, parameters
 from harness.models.prices import facts_of
@@ -53,7 +63,8 @@ def named(name: str, source: str, skill: Skill | None = None) -> ModelRef:
 
 
 def opened(ref: ModelRef, how: Opening) -> Model:
-    """The model; whether there is a credential for it is seen at the first call."""
+    """The model; whether there is a credential for it is seen at the first call, but what is kept must be one."""
+    stored_key(os.environ)
     return Anthropic(ref, how.cache, effort=how.effort)
 
 

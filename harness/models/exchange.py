@@ -16,12 +16,15 @@ from queue import Full, Queue
 from typing import Any
 
 from harness.models import Failure
+from harness.models.endpoints import usable_key
 from harness.models.failures import failure
 from harness.models.messages import Malformed
 from harness.models.status import status_failure
 from harness.models.wire import MOST_BYTES, is_loopback
+from harness.secrets import held
 
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+_SAID = (*KEYS, "ANTHROPIC_PROFILE")
 BASE_URL = "ANTHROPIC_BASE_URL"
 _FEDERATED = ("ANTHROPIC_FEDERATION_RULE_ID", "ANTHROPIC_ORGANIZATION_ID")
 _TOKENS = ("ANTHROPIC_IDENTITY_TOKEN", "ANTHROPIC_IDENTITY_TOKEN_FILE")
@@ -42,11 +45,23 @@ AHEAD = 256
 POLL_S = 0.05
 
 
+def stored_key(env: Mapping[str, str]) -> str | None:
+    """The key that the person keeps among the secrets, where the environment holds nothing of the kind.
+
+    Raises HarnessError for a file that may not be used as a secret, and for a value that no header can hold.
+    """
+    if any(env.get(name) for name in _SAID):
+        return None
+    return usable_key(KEYS[0], held(KEYS[0], env))
+
+
 def credential(env: Mapping[str, str]) -> str | None:
     """The first credential that can be seen, by the name of what holds it, in the SDK's own order."""
-    for name in (*KEYS, "ANTHROPIC_PROFILE"):
+    for name in _SAID:
         if env.get(name):
             return name
+    if stored_key(env):
+        return f"{KEYS[0]} among the secrets"
     if all(env.get(name) for name in _FEDERATED) and any(env.get(name) for name in _TOKENS):
         return _FEDERATED[0]
     folder = env.get("ANTHROPIC_CONFIG_DIR") or Path(env.get("HOME") or Path.home(), ".config", "anthropic")
@@ -151,7 +166,7 @@ _making = threading.Lock()
 
 def client_of(patience: Patience) -> Any:
     """The one client of this process, for what the environment says. It imports the SDK, and may take seconds."""
-    marks = (*(os.environ.get(name) for name in (*KEYS, BASE_URL)), str(patience))
+    marks = (*(os.environ.get(name) for name in (*KEYS, BASE_URL)), stored_key(os.environ), str(patience))
     with _making:
         if marks not in _clients:
             _clients[marks] = _made(patience)
@@ -172,7 +187,8 @@ def _made(patience: Patience) -> Any:
     timeout = httpx2.Timeout(max(patience.first, patience.between) + 5, connect=patience.connect)
     # a key follows no redirect, and what is meant for this machine goes through no proxy
     http = anthropic.DefaultHttpxClient(timeout=timeout, follow_redirects=False, trust_env=not is_loopback(_url()))
-    return anthropic.Anthropic(max_retries=0, timeout=timeout, http_client=http, open_telemetry=False)
+    key = stored_key(os.environ)  # without one the SDK looks in its own places
+    return anthropic.Anthropic(api_key=key, max_retries=0, timeout=timeout, http_client=http, open_telemetry=False)
 
 
 def _url() -> str:
