@@ -216,6 +216,7 @@ RETRIED = {
     "429 ramp": (fails(429, "rate_limit_error", "ramp_limit_exceeded"), "rate_limited"),
     "529": (fails(529, "overloaded_error"), "overloaded"),
     "500": (fails(500, "api_error"), "unavailable"),
+    "409": (fails(409, "conflict_error"), "unavailable"),
     "408": (fails(408, "timeout_error"), "unavailable"),
     "502 page": (Answer(status=502, fault="html"), "unavailable"),
     "wrong type": (Answer(fault="wrong type"), "protocol"),
@@ -312,6 +313,14 @@ def test_case_9_a_cheaper_model_takes_over_in_a_new_context(project: Project, se
     assert context["data"]["kept"] == [1]
     started = [event["data"] for event in ran.of("model.start")]
     assert context["data"]["digest"] == next(data["body"] for data in started if data.get("context") == 1)
+
+
+def test_case_9_another_model_takes_over_where_the_wait_does_not_fit(project: Project, serve: Any) -> None:
+    project.wishes = wished(StandIn(HAIKU))
+    fake = serve(fails(429, "rate_limit_error", retry_after="3600"), finishes(1))
+    ran = project.run(SONNET)
+    asked = [f"anthropic:{body['model']}" for body in fake.requests]
+    assert (ran.stop.name, asked) == ("passed", [SONNET, HAIKU])
 
 
 def test_case_9_what_took_over_goes_on_after_a_resume(project: Project, serve: Any) -> None:

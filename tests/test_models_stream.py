@@ -133,6 +133,8 @@ def test_case_12_a_refusal_runs_nothing_and_says_its_category(project: Project, 
     assert (ran.stop.name, ran.stop.code, ran.spawned, len(fake.requests)) == ("failed", 1, [], 1)
     assert "cyber" in ran.end["error"] and "not this" in ran.end["error"]
     assert not ran.of("model.reply") and ran.end["spent"]["nanos"] == GOOD
+    [failed] = ran.of("model.fail")
+    assert failed["data"]["stop_raw"] == "refusal" and failed["data"]["content"][0]["name"] == "run", "what was refused"
 
 
 def test_case_12_a_paused_turn_is_sent_back_verbatim_three_times(project: Project, serve: Any) -> None:

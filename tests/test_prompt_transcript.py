@@ -118,9 +118,11 @@ def test_an_accepted_answer_and_a_new_word() -> None:
 
 
 def test_a_persons_answer_is_the_result_of_the_question() -> None:
-    tape = Tape()
-    [op] = tape.reply(("ask", {"question": "which one?"}))
-    tape.add("user.say", {"text": "the </task> second", "by": "user", "answers": op})
+    for version, failed in ((4, False), (3, True)):  # a run that began earlier is composed as it was sent
+        tape = Tape(frame(labels=version))
+        [op] = tape.reply(("ask", {"question": "which one?"}))
+        tape.add("user.say", {"text": "the </task> second", "by": "user", "answers": op})
+        assert [result.failed for result in tape.newest().results] == [failed]
     turn = tape.newest()
     assert turn.results[0].blocks == (f'<task mark="{MARK}">\nthe &lt;/task> second\n</task>',)
     assert turn.said == ()

@@ -157,13 +157,15 @@ def test_a_stage_that_was_decided_on_before_and_ran_now_is_not_fresh():
         ("\x00\x01", "2 B"),
         ({"blob": "aa", "bytes": 5000}, "5.0 kB"),
         ({"blob": "there", "bytes": 5000}, "3 lines"),
+        ({"blob": "picture", "bytes": 4}, "4 B"),
         ({"blob": "there", "bytes": 5_000_000}, "5.0 MB"),
         (None, ""),
     ],
 )
 def test_a_result_in_a_few_words(out, said):
     def read(run, sha):
-        return b"1\n2\n3\n" if sha == "there" else no_blobs(run, sha)
+        known = {"there": b"1\n2\n3\n", "picture": b"\x89P\x00\xff"}
+        return known[sha] if sha in known else no_blobs(run, sha)
 
     assert result_text(out, RUN, read) == said
 

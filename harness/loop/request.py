@@ -151,7 +151,9 @@ def _usable(run: Run, reply: Reply) -> Reply | Failure:
         found = failure("protocol", f"{TOO_LARGE}: the reply is JSON nested more than {MOST_DEPTH} deep")
     elif len(to_json(_calls(run, reply)).encode()) > MOST_CALLS:
         found = failure("protocol", f"{len(reply.calls)} calls in one reply are more than a turn takes")
-    return reply if found is None else replace(found, began=True, usage=reply.usage, request_id=reply.request_id)
+    told: dict[str, Any] = {"began": True, "usage": reply.usage, "request_id": reply.request_id}
+    told |= {"stop_raw": reply.stop_raw, "content": tuple(reply.content) if reply.stop in CUT else ()}
+    return reply if found is None else replace(found, **told)
 
 
 def _why_cut(reply: Reply) -> str:
@@ -169,9 +171,7 @@ def _reply_data(run: Run, reply: Reply, prompt: Prompt, ref: ModelRef) -> dict[s
         data["provider"] = ref.scheme
     content, calls = _large(run, reply.content), _calls(run, reply)
     data |= {"content": content, "dialect": reply.dialect, "calls": calls, "stop": reply.stop}
-    if reply.stop_raw:
-        data["stop_raw"] = _word(run, reply.stop_raw)
-    data |= charged(ref, prompt, reply.usage) | {"ms": reply.ms}
+    data |= _stop_raw(run, reply) | charged(ref, prompt, reply.usage) | {"ms": reply.ms}
     told = {"first_ms": reply.first_ms, "served": reply.served, "request_id": reply.request_id}
     known = (None, "", ref.text, ref.name, "none")
     data |= {name: _word(run, value) for name, value in told.items() if value not in known}
@@ -180,6 +180,10 @@ def _reply_data(run: Run, reply: Reply, prompt: Prompt, ref: ModelRef) -> dict[s
     if reply.demonstration:
         data["demonstration"] = True
     return data
+
+
+def _stop_raw(run: Run, found: Reply | Failure) -> dict[str, str]:
+    return {"stop_raw": _word(run, found.stop_raw)} if found.stop_raw else {}
 
 
 def _word(run: Run, said: Any) -> Any:
@@ -230,6 +234,7 @@ def _failed(run: Run, found: Failure, prompt: Prompt) -> Stop | None:
     wait = wait_s(found, f"{run.name}/{prompt.turn}", tries, ref.scheme)
     asked_for = found.retry_after if wait is None else wait
     data = counted | {"reason": found.reason, "class": found.error_class, "message": run.log.fit(found.message)}
+    data |= ({"content": _large(run, list(found.content))} if found.content else {}) | _stop_raw(run, found)
     was_sent = found.began or found.reason in UNSETTLED
     if found.free:
         data |= {"usage": None, "cost": 0}

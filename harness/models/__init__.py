@@ -152,8 +152,8 @@ class Failure:
     """A request that brought no reply to act on. `exit_code` is that of a run that ends by it.
 
     `began` says that a part of a reply had arrived, which may have to be paid for, `free` that nothing has, whatever
-    the reason. `retry_after` is in seconds;
-    `status` and `code` are the provider's own.
+    the reason. `retry_after` is in seconds; `status` and `code` are the provider's own. `content` and `stop_raw` are
+    those of a reply that came and that nothing may act on.
     """
 
     reason: str
@@ -168,6 +168,8 @@ class Failure:
     request_id: str | None = None
     usage: Usage | None = None
     free: bool = False
+    content: tuple[Any, ...] = ()
+    stop_raw: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,6 +142,8 @@ def error_class(op: Operation) -> str:
         return "INVALID_INPUT"
     if op.code is not None:
         return op.code
+    if op.verb == "ask" and op.result is None:
+        return "OK"  # a person's words closed it
     result = op.result or {}
     plain = "OK" if result.get("outcome") == "done" and not result.get("exit") else "FAILED"
     return str(result.get("class") or plain)

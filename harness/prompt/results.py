@@ -13,6 +13,8 @@ from harness.prompt import observation as seen
 from harness.prompt.texts import Blob, Frame, marked, task_block
 
 MOST_PICTURES = 4
+ANSWERED = 4
+"""Until this version of the labels an answer to a question was told as a failure of the call."""
 REASON_LIMIT = 2000  # characters of one reason: it may quote what the model wrote
 
 
@@ -52,10 +54,17 @@ def answers(
     level = share([min(size, seen.RESULT_LIMIT) for size in sizes], seen.TURN_LIMIT)
     made = []
     for call, group, texts, size in zip(calls, pieces, wanted, sizes, strict=True):
-        failed = seen.error_class(state.ops[call.op]) != "OK" if call.verb != "finish" else not _accepted(verify)
+        failed = _has_failed(call, state.ops[call.op], frame, verify)
         told = texts if size <= level else _fit(group, level, frame.mark)
         made.append(Result(call.id, told, failed, _pictures(state.ops[call.op], frame.mark)))
     return _with_few_pictures(made, frame.mark)
+
+
+def _has_failed(call: Call, op: Operation, frame: Frame, verify: Mapping[str, Any] | None) -> bool:
+    if call.verb == "finish":
+        return not _accepted(verify)
+    is_answer = call.verb == "ask" and op.error is None and op.code is None
+    return seen.error_class(op) != "OK" or (is_answer and frame.labels < ANSWERED)
 
 
 def _pictures(op: Operation, mark: str) -> tuple[Picture, ...]:

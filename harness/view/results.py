@@ -33,7 +33,7 @@ def result_text(out: Any, run: str, read: Reader) -> str:
     if (summary := _summary(text)) is not None:
         return one_line(summary)
     if not text or "\x00" in text:
-        return size(len(text.encode("utf-8", "replace")))
+        return size(out["bytes"] if isinstance(out, dict) else len(text.encode("utf-8", "replace")))
     return plural(len(text.splitlines()), "line")
 
 
