@@ -290,3 +290,18 @@ def test_a_worker_that_its_script_does_not_fit_fails_the_run(project: Project, l
     ran = project.run([reply(call("helper", "x")), finish("so")], **below)
     assert (ran.stop.name, ran.stop.code) == ("failed", 1)
     assert "replies of skill helper: " in ran.end["error"]
+
+
+def test_a_worker_that_is_a_stage_goes_on_from_what_it_did(project: Project) -> None:
+    """Its budget ended it after it had paid: what the pipeline tries again is the rest, not the payment."""
+    project.tool("pay", "echo paid >> done", "@meta effect write")
+    project.skill("helper", tools="pay look", budget="turns=2")
+    script = project.script([finish()], helper=[reply(call("pay")), reply(call("look")), finish("so")])
+    project.stages("outer", "w: {run: [helper, x]}")
+    ran = project.pipeline(project.path / "bin" / "outer", model=script, allow=("pay",))
+    assert (ran.stop.name, project.noted("done")) == ("budget", ["paid"])
+    more = project.resume(ran.folder, budget="turns=50", allow=("pay",))
+    assert (more.stop.name, project.noted("done")) == ("passed", ["paid"])
+    first, second = (Ran(more.stop, more.child(n), []) for n in range(2))
+    assert second.of("run.start")[0]["data"]["fork"]["run"] == first.folder.name
+    assert [first.end["spent"]["turns"], second.end["spent"]["turns"]] == [2, 1]

@@ -159,6 +159,8 @@ class Family:
         )  # fmt: skip
         places = tuple(skill_places(self.catalog, worker))
         own = replace(self, world=world, skill=worker, places=places, ref=ref)
+        if known is None and take_over(parent, op, folder, order):
+            known = read_state(folder)
         run = own._open(parent, folder, kit, order, known)
         try:
             model = self.open_model(ref, worker)

@@ -1,4 +1,8 @@
-"""A pipeline that is called again in the same run: it goes on from the newest call that ended, with other arguments."""
+"""A run of its own that is called again in the same run: it goes on from the newest call that ended.
+
+A pipeline does so with other arguments, too; a worker as a stage that is tried again with the same words. Called by a
+model a worker begins anew: its goal is the model's.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ LOST = "restore its folder from a copy, or do it in a new run"
 
 
 def take_over(parent: Run, op: Operation, folder: Path, order: Order) -> bool:
-    """Make the child's folder a fork of the newest ended call of the same pipeline; False where there is none."""
+    """Make the child's folder a fork of the newest ended call of the same kind; False where there is none."""
     source = _earlier(parent, op)
     if source is None:
         return False
@@ -67,6 +71,8 @@ def _earlier(parent: Run, op: Operation) -> Source | None:
         same = (other.verb, other.tool, other.stage) == (op.verb, op.tool, op.stage)
         if not same or other.n >= op.n or other.child is None or not other.closed:
             continue
+        if op.tool in parent.toolset.workers and not _is_left(op, other):
+            return None
         try:
             source = read_source(parent.folder.parent / other.child, parent.world.words, parent.world.seals)
         except HarnessError as error:  # it never began: the one before may do
@@ -79,6 +85,12 @@ def _earlier(parent: Run, op: Operation) -> Source | None:
             raise HarnessError(what, "do it in a new run")
         return source
     return None
+
+
+def _is_left(op: Operation, before: Operation) -> bool:
+    """Whether a worker's call before was this very one and came to no answer."""
+    same = (op.verb, op.argv) == ("stage", before.argv)
+    return same and (before.result or {}).get("stop") != "passed"
 
 
 def refuse_lost(parent: Run, op: Operation, folder: Path) -> None:
