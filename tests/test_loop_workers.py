@@ -221,7 +221,7 @@ def test_a_worker_that_cannot_be_opened_again_closes_nothing_that_it_may_have_do
             path = folder / "events.jsonl"
             path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
     project.skill("helper", tools="pay look", deps=RING)
-    more = project.resume(ran.folder)
+    more = project.resume(ran.folder, accept=True)
     assert (more.stop.name, more.stop.code, more.end["ops"]) == ("unknown-outcome", 11, [1])
     assert more.end["hint"].startswith(f"pay in {ran.child().name} may have had its effect")
     assert "cycle" in more.end["hint"]
@@ -238,7 +238,7 @@ def test_a_worker_that_cannot_be_opened_again_and_did_nothing_unseen_has_failed(
     assert ran.stop.name == "needs-approval"
     project.say(ran.folder, "approve")
     project.skill("helper", tools="send look", deps="send: look\nlook: send")
-    more = project.resume(ran.folder)
+    more = project.resume(ran.folder, accept=True)
     assert (more.stop.name, more.ends(), more.spawned) == ("passed", [("helper", "MISCONFIGURED")], [])
 
 
@@ -254,7 +254,7 @@ def test_a_worker_that_is_no_more_and_whose_run_is_gone_is_left_to_a_person(
     (project.path / "skills" / "helper" / "SKILL.md").unlink()
     if is_gone:
         ran.child().rename(project.path / "kept")
-    more = project.resume(ran.folder)
+    more = project.resume(ran.folder, accept=True)
     assert more.stop.name == ("unknown-outcome" if is_gone else "passed")
     if is_gone:
         project.say(ran.folder, "settle", word="unknown")
@@ -305,3 +305,23 @@ def test_a_worker_that_is_a_stage_goes_on_from_what_it_did(project: Project) -> 
     first, second = (Ran(more.stop, more.child(n), []) for n in range(2))
     assert second.of("run.start")[0]["data"]["fork"]["run"] == first.folder.name
     assert [first.end["spent"]["turns"], second.end["spent"]["turns"]] == [2, 1]
+
+
+@pytest.mark.parametrize("what", ["skill", "tool look"])
+def test_a_worker_that_waits_is_bound_to_what_it_began_with(project: Project, what: str) -> None:
+    project.skill("helper", tools="look send")
+    ran = project.run([reply(call("helper", "x")), finish("so")], helper=[reply(call("send")), finish("sent")])
+    assert ran.stop.name == "needs-approval"
+    if what == "skill":
+        project.skill("helper", tools="look send", body="Do it otherwise.")
+    else:
+        project.tool("look", "echo other")
+    before = (ran.folder / "events.jsonl").read_bytes()
+    with pytest.raises(HarnessError, match=f"{what} of the worker helper: [0-9a-f]{{12}} → ") as caught:
+        project.resume(ran.folder)
+    assert (caught.value.exit_code, "--accept-changes" in caught.value.fix) == (2, True)
+    assert (ran.folder / "events.jsonl").read_bytes() == before
+    project.say(ran.folder, "approve")
+    more = project.resume(ran.folder, accept=True)
+    below = Ran(more.stop, more.child(), [])
+    assert (more.stop.name, [c["what"] for c in below.of("resume")[0]["data"]["changes"]]) == ("passed", [what])

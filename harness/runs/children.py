@@ -188,7 +188,7 @@ class Family:
         if known is None:
             run = begin(self.world, parent.project, kit, order, folder)
         else:
-            changes = changed_since(folder, order.digests) if is_seam(known) else []
+            changes = changed_since(folder, order.digests)
             run = reopen(self.world, parent.project, folder, kit, order.rules, "parent", changes)
         run.begin_child, run.barred_above, run.happened_above = self.begin, parent.is_barred, parent.happened
         run.words_above = partial(users_words, parent)

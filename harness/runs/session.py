@@ -22,15 +22,8 @@ from harness.models.resolve import resolve as resolve_model
 from harness.policy.budget import below, merged, parse_budget
 from harness.prompt.texts import limits_text
 from harness.runs import asking, sets
-from harness.runs.begin import (
-    Check,
-    Order,
-    begin,
-    changed_pins,
-    pins,
-    refuse_changes,
-    reopen,
-)  # fmt: skip
+from harness.runs.begin import Check, Order, begin, changed_pins, pins, refuse_changes, reopen
+from harness.runs.changed import changed_below
 from harness.runs.children import Family
 from harness.runs.composing import transcript_of
 from harness.runs.facts import moved_head
@@ -192,6 +185,8 @@ def resume(world: World, catalog: Catalog, folder: Path, message: str | None, op
     is_skill = is_skill_file(path)
     if message is not None and not is_skill:
         raise HarnessError("this run has no model that could hear a message", f"harness resume {folder.name}")
+    if not options.accept_changes and (changes := changed_below(catalog, folder, state)):
+        refuse_changes(changes, options.command(folder.name, "--accept-changes"))
     if start.get("question"):
         session = asking.resume_question(world, catalog, folder, start, options, check)
     elif is_skill:
