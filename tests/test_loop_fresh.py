@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.loop.ending import evidence
+from harness.loop.ending import best_evidence
 from tests.journal_lines import Hands
 from tests.loop_world import Project, call, finish, reply
 
@@ -68,7 +68,7 @@ def evidence_of(project: Project, folder: Path) -> list[str]:
 
     session = sessions.resume(project.world(), catalog_of(project.path), folder, "look", Options())
     session.run.log.close()
-    return evidence(session.run)
+    return best_evidence(session.run.ground(), "turns", "").splitlines()[1:]
 
 
 def made(project: Project, file: str = "out.csv") -> list[object]:
