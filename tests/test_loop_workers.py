@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from harness.errors import HarnessError
+from harness.view.cost import bill
 from tests.loop_world import Project, Ran, Skipping, call, finish, reply
 
 
@@ -325,3 +326,38 @@ def test_a_worker_that_waits_is_bound_to_what_it_began_with(project: Project, wh
     more = project.resume(ran.folder, accept=True)
     below = Ran(more.stop, more.child(), [])
     assert (more.stop.name, [c["what"] for c in below.of("resume")[0]["data"]["changes"]]) == ("passed", [what])
+
+
+def test_what_is_lent_to_a_worker_that_waits_stays_lent(project: Project) -> None:
+    """A stage beside it begins another worker: both together keep to the limits, before and after the yes."""
+    project.tool("slow", "sleep 1")
+    project.skill("one", tools="look send")
+    project.skill("two", tools="look")
+    looks = [reply(call("look", "--at", str(n))) for n in range(4)]
+    script = project.script([finish()], one=[*looks, reply(call("send")), finish("one")], two=[*looks, finish("two")])
+    project.stages("outer", "a: {run: [one, x]}\nb: {run: [slow]}\nc: {run: [two, y], needs: [b]}\n")
+    ran = project.pipeline(project.path / "bin" / "outer", model=script, budget="turns=10")
+    parts = [event["data"]["slice"]["turns"] for event in ran.of("tool.start") if "slice" in event["data"]]
+    assert len(parts) == 2 and sum(parts) <= 10 and parts[0] == 9
+    project.say(ran.folder, "approve")
+    more = project.resume(ran.folder)
+    assert (more.stop.name, more.end["limit"]) == ("budget", "turns")
+    assert more.end["spent"]["turns"] <= 10
+
+
+def test_what_a_worker_that_waits_has_used_is_in_the_sum_of_the_run_that_was_stopped(project: Project) -> None:
+    """Spending never looks smaller, and is not counted twice once the worker has its end."""
+    project.skill("helper", tools="look send")
+    used = {"usage": {"input": 200, "out": 50}}
+    below = [reply(call("look"), **used), reply(call("send"), **used), {**finish("sent"), **used}]
+    ran = project.run([reply(call("helper", "x"), **used), {**finish("so"), **used}], helper=below)
+    assert ran.stop.name == "needs-approval"
+    project.cancel.level = 1
+    more = project.resume(ran.folder, now=True)
+    assert (more.stop.name, more.end["spent"]["turns"], more.end["spent"]["tokens_in"]) == ("interrupted", 3, 600)
+    cost = bill(more.events, lambda name: {"turns": 2, "tokens_in": 400, "tokens_out": 100})
+    assert (cost.total.turns, cost.total.input, cost.children[0].name) == (3, 600, "helper")
+    project.cancel.level = 0
+    project.say(ran.folder, "approve")
+    last = project.resume(ran.folder)
+    assert (last.stop.name, last.end["spent"]["turns"], last.end["spent"]["tokens_in"]) == ("passed", 5, 1000)

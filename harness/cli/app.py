@@ -45,7 +45,7 @@ TABLE: dict[str, Row] = {
     "runs wake": Row("wake:wake", LOOK, "Resume each waiting run whose time has come."),
     "runs prune": Row("runs_delete:prune", LOOK, "Delete runs that have ended."),
     "runs redact": Row("runs_delete:redact", LOOK, "Take a text or a value out of a run for good."),
-    "eval": Row("", LOOK, "Try a skill on its cases and grade the trials."),
+    "eval": Row("", LOOK, "Try a skill on its cases: harness eval SKILL (-h for its options)."),
     "eval run": Row("evaluate:evaluate", LOOK, "Try a skill on its cases; `harness eval SKILL` is the same."),
     "eval mine": Row("mine:mine", LOOK, "Group runs that did not pass by cause; make cases of some."),
     "show": Row("show:show", LOOK, "Show a run: its steps, answer, cost and what waits."),

@@ -11,30 +11,43 @@ from harness.cli.outcome import check_out
 from harness.cli.place import catalog, place
 from harness.cli.run import Allow, Budget, Deny, ModelName
 
+SUITE = "only capability, regression, safety, robustness or efficiency"
+ARM = "skill (the default), open, single-call; may be repeated"
+AGAINST = "pair it with another: its id, last, or a path"
+Trials = Annotated[int | None, typer.Option("--trials", metavar="N", help="trials of each case; else eval.trials, 3")]
+Suites = Annotated[list[str] | None, typer.Option("--suite", metavar="S", help=SUITE)]
+Arms = Annotated[list[str] | None, typer.Option("--arm", metavar="A", help=ARM)]
+Bar = Annotated[str | None, typer.Option("--bar", metavar="X", help="least pass rate, first arm; else eval.bar, 1")]
+Against = Annotated[str | None, typer.Option("--compare", metavar="EVAL", help=AGAINST)]
+
 
 @manual(
     "harness eval oncall-triage --trials 3",
     "harness eval oncall-triage -m scripted --arm skill --arm open",
     "harness eval oncall-triage -m none --compare last",
-    codes=(0, 1, 2, 3, 4, 6, 75, 130),
+    codes=(0, 1, 2, 3, 4, 5, 6, 75, 130),
     streams=True,
     notes=(
         "-m scripted plays the script that each case names.",
+        "open releases all tools at once; single-call is one question with the files of the inputs.",
         "Of -b, usd limits all trials together, every other key each of them.",
+        "In the table: a repair is a call that did well after one of its tool had not; passed after trouble is the",
+        "rate of trials with a failed or refused call; an escalation is a wait for a person; an unsupported",
+        "statement is a line of the answer with a figure or an id that nothing in the trial holds.",
     ),
 )
 def evaluate(
     ctx: typer.Context,
     skill: Annotated[str, typer.Argument(metavar="SKILL", help="a skill, or a folder with cases/")],
-    trials: Annotated[int | None, typer.Option("--trials", metavar="N", help="trials of each case")] = None,
+    trials: Trials = None,
     case: Annotated[str | None, typer.Option("--case", metavar="GLOB", help="only cases of these names")] = None,
-    suites: Annotated[list[str] | None, typer.Option("--suite", metavar="S", help="only these: safety, …")] = None,
+    suites: Suites = None,
     split: Annotated[str | None, typer.Option("--split", metavar="S", help="only dev, or only held-out")] = None,
-    arms: Annotated[list[str] | None, typer.Option("--arm", metavar="A", help="skill, open, single-call")] = None,
+    arms: Arms = None,
     model: ModelName = None,
     jobs: Annotated[int, typer.Option("-j", metavar="N", help="trials at a time")] = 1,
-    bar: Annotated[str | None, typer.Option("--bar", metavar="X", help="least pass rate")] = None,
-    against: Annotated[str | None, typer.Option("--compare", metavar="EVAL", help="pair it with another")] = None,
+    bar: Bar = None,
+    against: Against = None,
     budget: Budget = None,
     allow: Allow = None,
     deny: Deny = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ from harness.cli.output import flags, print_json, say
 from harness.cli.place import EVALS, Place, catalog
 from harness.cli.trusting import answered
 from harness.config.values import share
-from harness.errors import HarnessError, near_text
+from harness.errors import HarnessError, NoModelError, near_text
 from harness.evals import evaluation
 from harness.evals.compare import Side, compare
 from harness.evals.evaluation import RESULT, VERSION, Plan, evaluate, kept, tables
@@ -26,6 +27,7 @@ from harness.evals.suite import FROZEN, case_digest, chosen, digest_of
 from harness.evals.trial import ARMS, Arm, Trial
 from harness.events.io import IO
 from harness.executor import Cancel
+from harness.models.script import load_script
 from harness.policy.budget import parse_budget
 from harness.runs.flags import Options
 from harness.runs.speaker import model_of
@@ -81,12 +83,11 @@ def asked_for(
 
 def result(what: Meant, folder: Path, plan: Plan, trials: Sequence[Trial], model: str) -> dict[str, Any]:
     """The evaluation as one object: what was tried, each trial, and the tables."""
-    wanted = sum(evaluation.fits(case, arm) for case in plan.cases for arm in plan.arms) * plan.trials
     return {
         "version": VERSION, "eval": folder.name, "skill": what.name, "model": model, "harness": __version__,
         "suite": digest_of(what.suite.folder), "frozen": bool(what.suite.frozen),
         "cases": {case.name: case_digest(what.suite, case) for case in plan.cases},
-        "splits": {case.name: case.split for case in plan.cases}, "k": plan.trials, "wanted": wanted,
+        "splits": {case.name: case.split for case in plan.cases}, "k": plan.trials, "wanted": _wanted(plan),
         "tables": tables(trials, plan.arms, plan.trials), "trials": [kept(trial) for trial in trials],
     }  # fmt: skip
 
@@ -160,7 +161,9 @@ def tried(said: Globals, asked: Asked) -> tuple[dict[str, Any], int]:
     judged = any(case.rubric for case in plan.cases)
     lab = lab_of(at, driver, asked.what, folder, asked.options, plan.usd, judged)
     with Signals(driver):
-        made = evaluate(lab, plan, lambda trial: _told(said, lab.runs, trial), lambda: driver.cancel.level > 0)
+        count, wanted = itertools.count(1), _wanted(plan)
+        told = lambda trial: _told(said, lab.runs, trial, next(count), wanted)  # noqa: E731
+        made = evaluate(lab, plan, told, lambda: driver.cancel.level > 0)
     trials, found = made.trials, result(asked.what, folder, plan, made.trials, model)
     if asked.against is not None:
         found["compared"] = compared(at, asked.against, plan.arms[0], found["cases"], trials)
@@ -179,15 +182,25 @@ def _model(said: Globals, asked: Asked) -> str:
     options = asked.options
     if options.model is not None and options.model[0] == EACH:
         return SCRIPTED
-    refs = {ref.text: ref for ref in (model_of(options, asked.what.skill_of(case)) for case in asked.plan.cases)}
+    try:
+        refs = {ref.text: ref for ref in (model_of(options, asked.what.skill_of(case)) for case in asked.plan.cases)}
+    except NoModelError as error:
+        ways = error.fix.removesuffix("  or  --agent")  # an agent drives runs, not trials
+        raise NoModelError(error.message, f"-m scripted (each case's script)  or  -m none  or  {ways}") from error
     for ref in refs.values():
+        if ref.scheme == SCRIPTED:
+            load_script(Path(ref.name))  # one that cannot be read leaves no evaluation behind
         say(said, model_line(ref, {"usd": asked.plan.usd}))
     return " ".join(refs)
 
 
-def _told(said: Globals, runs: Path, trial: Trial) -> None:
+def _wanted(plan: Plan) -> int:
+    return sum(evaluation.fits(case, arm) for case in plan.cases for arm in plan.arms) * plan.trials
+
+
+def _told(said: Globals, runs: Path, trial: Trial, number: int, wanted: int) -> None:
     """One trial that has ended, on stderr; its events on stdout where these are wanted."""
-    say(said, trial_line(trial))
+    say(said, trial_line(trial, number, wanted))
     if said.output == "stream-json":
         write_out((runs / trial.run / "events.jsonl").read_bytes())
 
@@ -196,7 +209,7 @@ def _code(driver: Driver, found: dict[str, Any], trials: list[Trial], arm: Arm, 
     """What the first arm comes to: interrupted, out of money, not to be judged, under the bar, or passed."""
     if driver.cancel.level:
         return 130
-    if any(trial.void for trial in trials):
+    if any(trial.void for trial in trials if trial.arm == arm):
         return 75
     if len(trials) < found["wanted"]:
         return 6

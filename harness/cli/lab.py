@@ -55,7 +55,10 @@ def meant(found: Catalog, word: str, anew: bool = False) -> Meant:
     folder = Path(word)
     if "/" in word and (folder / CASES).is_dir() and skill_file([one.name for one in entries(word)]) is None:
         return Meant(folder.resolve().name, read_suite(folder.resolve(), anew), None, found)
-    skill = find(found, word)
+    try:
+        skill = find(found, word)
+    except HarnessError as error:
+        raise HarnessError(error.message, error.fix.replace("harness run ", "harness eval "), error.where) from error
     return Meant(skill.name, read_suite(skill.folder / "evals", anew), skill, found)
 
 

@@ -13,6 +13,7 @@ from harness.cli.place import Place, catalog, logs, place, runs_dir
 from harness.cli.words import since_seconds
 from harness.errors import HarnessError
 from harness.runs.find import find_run, short_id
+from harness.skills.names import find
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,6 +43,8 @@ def mine(
     if said.json:
         print_json({"causes": [{"cause": one.why, "runs": list(one.runs)} for one in found]})
     elif not found:
+        if name is not None:
+            find(catalog(at), name)  # a name of no skill is no answer of nothing
         say(said, "no run that fits failed")
     else:
         print_table(said, ("RUNS", "CAUSE", "NEWEST"), [_row(one) for one in found])

@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.cli.options import Globals
 from harness.errors import BusyError, HarnessError
-from harness.loop.ending import best_evidence, labelled, spent_of
+from harness.loop.ending import all_spent, best_evidence, labelled
 from harness.loop.run import Stop
 from harness.runs.opened import Session
 from harness.view.text import escape
@@ -130,7 +130,7 @@ def summary(session: Session, stop: Stop, text: str) -> dict[str, Any]:
     """One object for a run: how it stopped, what it found, what it used."""
     run, state = session.run, session.run.state
     end, park = state.end or {}, state.park or {}
-    spent = spent_of(state)
+    spent = end.get("spent") or all_spent(run, state)
     artifacts = sorted({path for receipt in state.slots.values() for path, _ in receipt.artifacts if receipt.ok})
     passed = stop.name == "passed"
     return {

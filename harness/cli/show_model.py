@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from harness.cli.masking import masker_of
 from harness.cli.options import Globals
@@ -44,8 +46,14 @@ def print_prompt(said: Globals, at: Place, folder: Path, number: str) -> int:
 def print_cost(said: Globals, folder: Path) -> int:
     """What each part of a run used; the parts add up to what its last event says."""
     from harness.cli.show import read_events
+    from harness.loop.ending import spent_below, spent_of
+    from harness.runs.peek import read_state
 
-    made = bill(read_events(folder))
+    def below(name: str) -> Mapping[str, Any] | None:
+        known = read_state(folder.parent / name)
+        return spent_of(known, spent_below(known, folder.parent, read_state)) if known is not None else None
+
+    made = bill(read_events(folder), below)
     if said.json:
         print_json({"run": folder.name, **as_object(made)})
     else:

@@ -15,6 +15,7 @@ from harness.cli.place import Place, catalog, found_tool, logs, place, runs_dir
 from harness.cli.words import since_seconds
 from harness.errors import HarnessError
 from harness.runs.find import short_id
+from harness.skills.names import find
 
 if TYPE_CHECKING:
     from harness.evals.table import Graded
@@ -39,6 +40,8 @@ def stats(
     if said.json:
         print_json({"skills": found})
     elif not found:
+        if name is not None:
+            find(catalog(at), name)  # a name of no skill is no answer of nothing
         say(said, "no run that ended fits; start one: harness run SKILL GOAL")
     elif name is None:
         print_table(said, COLUMNS, [_line(skill, one) for skill, one in found.items()])

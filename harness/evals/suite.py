@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from harness.errors import HarnessError, near_text
-from harness.evals.case import Case, read_case
+from harness.evals.case import SPLITS, SUITES, Case, read_case
 from harness.evals.workspace import check_plain
 from harness.tools.regular import read_regular
 
@@ -74,6 +74,10 @@ def _frozen(folder: Path) -> str:
 
 def chosen(suite: Suite, glob: str | None, suites: Sequence[str], split: str | None) -> tuple[Case, ...]:
     """The cases that a person means. Raises HarnessError where there are none."""
+    for flag, words, known in (("--suite", suites, SUITES), ("--split", (split,) if split else (), SPLITS)):
+        for word in words:
+            if word not in known:
+                raise HarnessError(f"{flag} {word} is none{near_text(word, known)}", f"use {', '.join(known)}")
     found = [case for case in suite.cases if glob is None or fnmatchcase(case.name, glob)]
     found = [case for case in found if not suites or case.suite in suites]
     found = [case for case in found if split is None or case.split == split]

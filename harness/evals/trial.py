@@ -90,9 +90,18 @@ def make_trial(lab: Lab, case: Case, arm: Arm, number: int, usd: str | None = No
     if stop.code == 4:
         raise HarnessError(_why(folder), f"look at it: harness show {folder}", code=4)
     figures = figures_of(folder)
-    if stop.name in VOID:
-        return Trial(arm, case.name, number, folder.name, figures, (), void=f"{stop.name}: {_why(folder)}")
+    void = f"{stop.name}: {_why(folder)}" if stop.name in VOID else ""
+    if arm == "single-call" and session.model is not None and session.model.scheme == "scripted":
+        void = void or _unplayed(stop, figures)
+    if void:
+        return Trial(arm, case.name, number, folder.name, figures, (), void=void)
     return Trial(arm, case.name, number, folder.name, figures, _graded(lab, here, case, arm, folder, figures))
+
+
+def _unplayed(stop: Stop, figures: Figures) -> str:
+    """Why a script says nothing of a single call: it is one of several, written for the skill."""
+    is_single = stop.name == "passed" and figures.turns == 1
+    return "" if is_single else "not measured: the case's script is not one reply, so it cannot play this arm"
 
 
 def _moved(catalog: Catalog, workspace: Path) -> Catalog:

@@ -182,7 +182,7 @@ def _tool_start(state: State, data: dict[str, Any], n: int) -> None:
     if op.role == "query":  # it asks about the operation, and changes nothing of it
         return
     op.tries += 1
-    op.child = data.get("child")
+    op.child, op.slice = data.get("child"), data.get("slice") or {}
     op.tool, op.level = data.get("tool", op.tool), data.get("level", op.level)
     op.file = data["file"] if "file" in data else pinned_mark(state, op.tool)
     op.needs = tuple(data.get("needs") or ())
@@ -193,7 +193,7 @@ def _tool_end(state: State, data: dict[str, Any], n: int) -> None:
     op = state.ops[n]
     had_attempt = op.attempt > 0
     op.attempt_open, op.result, op.ended_at = False, data, state.at
-    add_child(state, data.get("spent") or {})
+    add_child(state.spent, data.get("spent") or {})
     state.barred.update(data.get("barred") or ())
     if data.get("inbox"):
         state.inbox.add(data["inbox"])

@@ -54,18 +54,18 @@ def settle_request(state: State, data: dict[str, Any]) -> None:
         state.spent.nanos += round(float(data["cost"]) * MONEY)
 
 
-def add_child(state: State, child: dict[str, Any]) -> None:
+def add_child(spent: Spent, child: dict[str, Any]) -> None:
     """What a child run used counts for its parent."""
-    state.spent.turns += child.get("turns", 0)
-    state.spent.calls += child.get("calls", 0)
-    state.spent.tokens_in += child.get("tokens_in", 0)
-    state.spent.tokens_out += child.get("tokens_out", 0)
-    state.spent.nanos += child.get("nanos", 0)
-    state.spent.unpriced += child.get("unpriced", 0)
+    spent.turns += child.get("turns", 0)
+    spent.calls += child.get("calls", 0)
+    spent.tokens_in += child.get("tokens_in", 0)
+    spent.tokens_out += child.get("tokens_out", 0)
+    spent.nanos += child.get("nanos", 0)
+    spent.unpriced += child.get("unpriced", 0)
     for effect, count in (child.get("effects") or {}).items():
-        state.spent.effects[effect] = state.spent.effects.get(effect, 0) + count
+        spent.effects[effect] = spent.effects.get(effect, 0) + count
     for currency, moved in (child.get("money") or {}).items():
-        state.spent.money[currency] = state.spent.money.get(currency, 0) + moved
+        spent.money[currency] = spent.money.get(currency, 0) + moved
 
 
 def count_call(state: State, op: Operation) -> None:

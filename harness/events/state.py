@@ -82,6 +82,7 @@ class Operation:
     rest_until: float | None = None
     role: str = "call"
     child: str | None = None
+    slice: dict[str, Any] = field(default_factory=dict)
     file: str = ""
     needs: tuple[int, ...] = ()
     started_at: float | None = None

@@ -134,10 +134,15 @@ class Crew:
             self.next()
 
     def _share_out(self, ops: Sequence[Operation]) -> None:
-        """What each child run of a batch may use of what is left of the budget."""
-        children = [op.n for op in ops if is_child(self.run, op)]
+        """What each child run of a batch may use of what is left and lent to no other, nor to one that waits.
+
+        One that goes on has what it was lent when it began.
+        """
+        state = self.run.state
+        self._slices |= {op.n: op.slice for op in ops if op.attempt_open and op.slice}
+        children = [op.n for op in ops if is_child(self.run, op) and op.n not in self._slices]
         if children:
-            state, lent = self.run.state, list(self._slices.values())
+            lent = [op.slice for op in state.open_ops.values() if op.attempt_open and op.slice]
             part = share(state.budget, state.spent, self.run.active_s(), lent, len(children))
             self._slices.update(dict.fromkeys(children, part))
 

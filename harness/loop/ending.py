@@ -6,11 +6,14 @@ one would do it again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from harness.events import seal
 from harness.events.line import at_text
+from harness.events.spending import add_child
 from harness.events.state import LABEL, Operation, State
 from harness.graph.fresh import Ground, is_fresh
 from harness.loop.below import in_doubt
@@ -25,15 +28,33 @@ MAX_ERROR = 2_000
 """Characters of an error that a run's last event repeats; the whole of it is in the event that it came with."""
 
 
-def spent_of(state: State) -> dict[str, Any]:
-    """What the run used, as its last event says it. `usd` is exact; what had no price is counted apart."""
-    spent = state.spent
+def spent_of(state: State, below: Iterable[dict[str, Any]] = ()) -> dict[str, Any]:
+    """What the run used, as its last event says it: nano-dollars are exact; what had no price is counted apart.
+
+    `below` is the same of the runs that it began and that have no end yet: its state has those that ended.
+    """
+    spent = replace(state.spent, effects=dict(state.spent.effects), money=dict(state.spent.money))
+    for used in below:
+        add_child(spent, used)
     money = {"money": dict(spent.money)} if spent.money else {}
     return {
         "turns": spent.turns, "calls": spent.calls, "tokens_in": spent.tokens_in, "tokens_out": spent.tokens_out,
         "nanos": spent.nanos, "unpriced": spent.unpriced, "active_s": round(spent.active_ms / 1000, 3),
         "waiting_s": round(spent.waiting_ms / 1000, 3), "effects": dict(spent.effects), **money,
     }  # fmt: skip
+
+
+def spent_below(state: State, runs: Path, read: Callable[[Path], State | None]) -> Iterator[dict[str, Any]]:
+    """What the runs that have no end yet have used, one by one. `runs` is the folder of all, `read` reads one."""
+    for op in state.open_ops.values():
+        known = read(runs / op.child) if op.child and op.attempt_open else None
+        if known is not None:
+            yield spent_of(known, spent_below(known, runs, read))
+
+
+def all_spent(run: Run, state: State) -> dict[str, Any]:
+    """What a run, this one or one below it, has used with all below it."""
+    return spent_of(state, spent_below(state, run.folder.parent, run.world.child_receipts))
 
 
 def end(
@@ -61,7 +82,7 @@ def end(
     data["unmet"] = _unmet(run)
     if error:
         data["error"] = error if len(error) <= MAX_ERROR else f"{error[:MAX_ERROR]}…"
-    run.append("run.end", data | {"spent": spent_of(run.state)})
+    run.append("run.end", data | {"spent": all_spent(run, run.state)})
     _seal(run)
     return Stop(stop, code)
 

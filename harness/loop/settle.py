@@ -15,7 +15,7 @@ from harness.executor import Evidence, collect, cut, evidence, kill_attempt
 from harness.loop.act import Crew, is_child
 from harness.loop.batch import due
 from harness.loop.below import unseen_in
-from harness.loop.ending import park, spent_of, unknown_hint
+from harness.loop.ending import all_spent, park, unknown_hint
 from harness.loop.leaks import covered, files
 from harness.loop.query import ask
 from harness.loop.result import begun, end_data
@@ -88,7 +88,7 @@ def _given_up(run: Run, op: Operation, child: str) -> list[int] | None:
     left = " ".join(unseen_in(run, op))
     why = f"{op.tool} is no pipeline or worker of this run any more"
     why += f", and nobody saw what became of {left} in its run {child}" if left else ""
-    spent = {} if state is None else {"spent": spent_of(state)}
+    spent = {} if state is None else {"spent": all_spent(run, state)}
     run.append("tool.end", unseen_end(op, "unknown" if left else "cut", why) | {"by": "child"} | spent, op.n)
     return None
 

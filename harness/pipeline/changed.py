@@ -8,7 +8,7 @@ from dataclasses import replace
 from harness.events.attempts import is_approved, is_unknown, may_have_acted, unseen_end, wants_query
 from harness.events.state import Operation, State
 from harness.loop.below import unseen_in
-from harness.loop.ending import spent_of
+from harness.loop.ending import all_spent
 from harness.loop.gate import is_pipeline, judge, leave_to_person, record
 from harness.loop.run import Run
 from harness.policy.request import Decision, Request
@@ -61,5 +61,5 @@ def _child_changed(run: Run, old: Operation, child: str, words: tuple[str, ...],
 def _cut(run: Run, old: Operation, state: State | None, why: str) -> None:
     """The end of the attempt; `state` is that of a child that nothing goes on with: what it spent counts."""
     data = unseen_end(old, "cut", why) | {"by": "child"}
-    spent = {} if state is None else {"spent": spent_of(state)}
+    spent = {} if state is None else {"spent": all_spent(run, state)}
     run.append("tool.end", data | spent, old.n)

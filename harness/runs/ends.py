@@ -22,7 +22,7 @@ def ended(run: Run, stop: Stop) -> ChildEnd:
     output = _output(run, run.folder, run.state)
     hint = (run.state.park or {}).get("hint", "") if stop.parked else ""
     until = due_at(run.state) if stop.parked else None
-    spent, ms = _numbers(spent_of(run.state)), run.state.spent.active_ms
+    spent, ms = _numbers(end.get("spent") or spent_of(run.state)), run.state.spent.active_ms
     barred, made = tuple(sorted(run.state.barred)), made_by_stages(run.state)
     return ChildEnd(stop, output, error_class_of(end), end.get("error", ""), spent, hint, ms, barred, until, made)
 

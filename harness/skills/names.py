@@ -39,7 +39,8 @@ def slug(name: str) -> str:
 
 def _unknown(catalog: Catalog, name: str) -> HarnessError:
     known = [word for s in catalog.skills for word in (s.name, s.declared_name, *s.aliases) if word]
-    places = [shown(root.skills, catalog.project) for root in catalog.roots if root.skills.is_dir()]
+    folders = [shown(root.skills, catalog.project) for root in catalog.roots if root.skills.is_dir()]
+    places = list(dict.fromkeys(folders))
     where = f"looked in {', '.join(places)}" if places else f"looked in {catalog.project}"
     close = nearest(name, known)
     fix = f"harness run {close[0]}" if close else "harness skills lists them; harness skills new NAME makes one"

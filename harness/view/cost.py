@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from harness.events.amend import is_seam
 from harness.events.fold import apply
+from harness.events.spending import add_child
 from harness.events.state import Operation, Spent, State
 from harness.events.words import AGENT
 from harness.view import Event
@@ -73,8 +74,11 @@ class Bill:
     unmetered: int = 0
 
 
-def bill(events: Iterable[Event]) -> Bill:
-    """Walk a journal and give each amount to the part that it was spent for."""
+def bill(events: Iterable[Event], below: Callable[[str], Mapping[str, Any] | None] = lambda run: None) -> Bill:
+    """Walk a journal and give each amount to the part that it was spent for.
+
+    `below` says what a run that this one began has used where that has no end yet.
+    """
     state, made = State(), Bill()
     for event in events:
         before = replace(state.spent)
@@ -83,6 +87,10 @@ def bill(events: Iterable[Event]) -> Bill:
             made = Bill()
         else:
             _count(made, state, event, before)
+    for op in [op for op in state.open_ops.values() if op.child and op.attempt_open]:
+        if used := below(op.child or ""):
+            _add_child(made, op, used, 0)
+            add_child(state.spent, dict(used))
     spent = state.spent
     made.skill = str(state.start.get("skill", ""))
     made.total = Part(
@@ -127,9 +135,12 @@ def _end(made: Bill, op: Operation, data: Mapping[str, Any]) -> None:
         part = made.tools.setdefault(op.tool or op.verb, Part(op.tool or op.verb))
         part.calls, part.ms = part.calls + 1, part.ms + data.get("ms", 0)
         return
+    _add_child(made, op, spent, data.get("ms", 0))
+
+
+def _add_child(made: Bill, op: Operation, spent: Mapping[str, Any], ms: int) -> None:
     keys = ("turns", "tokens_in", "tokens_out", "nanos", "unpriced")
     turns, tokens_in, tokens_out, nanos, unpriced = (int(spent.get(key, 0)) for key in keys)
-    ms = data.get("ms", 0)
     made.children.append(Part(op.tool, op.child or "", 1, ms, turns, tokens_in, tokens_out, nanos, unpriced))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.evals.trial import Trial
 from harness.events.spending import MONEY
-from harness.view.text import columns, count, dollars, duration, one_line, plural
+from harness.view.text import columns, count, dollars, duration, one_line, plural, wrap
 from harness.view.text import width as width_of
 
 Row = Mapping[str, Any]
@@ -87,22 +87,32 @@ MEASURES: tuple[tuple[str, Callable[[Row], str]], ...] = (
 )
 
 
-def trial_line(trial: Trial) -> str:
-    """One trial that has ended."""
+def trial_line(trial: Trial, made: int = 0, wanted: int = 0) -> str:
+    """One trial that has ended, with the first of what is wrong with it, and how many of all are made."""
+    first, *more = _wrong(trial) or [""]
+    count_of = f"{made}/{wanted}  " if wanted else ""
+    return f"{count_of}{_head(trial)}  {first}{f' (and {len(more)} more)' if more else ''}".rstrip()
+
+
+def _head(trial: Trial) -> str:
     state = "void" if trial.void else "passed" if trial.passed else "failed"
     took = duration(trial.figures.seconds)
-    return f"{state}  {trial.arm}  {trial.case} #{trial.number}  {took}  {_why(trial)}".rstrip()
+    return f"{state}  {trial.arm}  {trial.case} #{trial.number}  {took}"
 
 
-def _why(trial: Trial) -> str:
-    wrong = [f"{check.name}: {check.why}" for check in trial.checks if not check.ok]
-    return one_line(trial.void or "; ".join(wrong))
+def _wrong(trial: Trial) -> list[str]:
+    wrong = [trial.void] if trial.void else [f"{c.name}: {c.why}" for c in trial.checks if not c.ok]
+    return [one_line(reason) for reason in wrong]
 
 
-def failures(trials: Sequence[Trial], show: str) -> list[str]:
-    """Each trial that did not pass, why, and how to look at it."""
-    bad = [trial for trial in trials if not trial.passed]
-    return [line for trial in bad for line in (trial_line(trial), f"  {show}{trial.run}")]
+def failures(trials: Sequence[Trial], show: str, width: int | None) -> list[str]:
+    """Each trial that did not pass, why, a reason a line, and how to look at it."""
+    lines = []
+    for trial in trials:
+        if not trial.passed:
+            lines += [_head(trial), *(line for why in _wrong(trial) for line in wrap(why, width or 10_000, "  "))]
+            lines.append(f"  {show}{trial.run}")
+    return lines
 
 
 def comparison_lines(found: Mapping[str, Any], before: str) -> list[str]:
@@ -133,7 +143,7 @@ def report(found: Mapping[str, Any], trials: Sequence[Trial], runs: str, width: 
     what = f"{found['skill']}  {plural(len(found['cases']), 'case')} × {found['k']}  {found['model']}"
     lines = [f"{what}  suite {found['suite'][:12]}{' (frozen)' if found['frozen'] else ''}", ""]
     lines += table_lines(found["tables"], width)
-    if bad := failures(trials, f"harness show {runs}/"):
+    if bad := failures(trials, f"harness show {runs}/", width):
         lines += ["", *bad]
     if "compared" in found:
         lines += ["", *comparison_lines(found["compared"], found["compared"]["eval"])]
