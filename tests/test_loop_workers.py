@@ -361,3 +361,21 @@ def test_what_a_worker_that_waits_has_used_is_in_the_sum_of_the_run_that_was_sto
     project.say(ran.folder, "approve")
     last = project.resume(ran.folder)
     assert (last.stop.name, last.end["spent"]["turns"], last.end["spent"]["tokens_in"]) == ("passed", 5, 1000)
+
+
+def test_a_worker_whose_words_were_replaced_does_not_act_once_its_doubt_is_settled(project: Project) -> None:
+    """What a person said is known before the run takes the word: the worker is given up, not gone on with."""
+    once = '[ -e once ] || { touch once; kill -9 "$PPID"; sleep 30; }; echo "paid" >> done'
+    project.tool("pay", once, "@meta effect write")
+    project.tool("echoed", 'echo "$2"', "@option --x! <X>  what\n@meta effect read")
+    project.skill("helper", tools="pay")
+    script = project.script([finish()], helper=[reply(call("pay")), finish("paid")])
+    stages = 'a: {run: [echoed, --x, "${inputs.g}"]}\nh: {run: [helper, "${a}"], needs: [a]}\n'
+    path = project.stages("outer", stages, "@option --g=A <X>  what")
+    ran = project.pipeline(path, model=script)
+    assert (ran.stop.name, project.noted("done")) == ("unknown-outcome", [])
+    assert project.resume(ran.folder, sets=("inputs.g=B",)).stop.name == "unknown-outcome"
+    project.say(ran.child(), "settle", 1, word="did-not-happen")
+    more = project.resume(ran.folder)
+    assert (more.stop.name, project.noted("done")) == ("passed", ["paid"])
+    assert [Ran(more.stop, more.child(n), []).of("run.start")[0]["data"]["goal"] for n in range(2)] == ["A", "B"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
@@ -278,3 +279,17 @@ def test_a_worker_in_a_pipeline_without_a_model(project: Project) -> None:
     ran = line(project, "a: {run: [helper, go]}")
     assert (ran.stop.name, ran.spawned) == ("failed", [])
     assert "the worker helper needs a model" in ran.end["error"]
+
+
+def test_a_stage_that_failed_beside_one_that_was_interrupted_stands(project: Project) -> None:
+    """As after a kill: an interruption is no end over which what failed is tried again."""
+    project.tool("act", "echo act >> done; exit 1", "@meta effect write")
+    project.tool("slow", "sleep 1.5", "@meta effect read\n@meta repeat pure")
+    path = project.stages("line", "s: {run: [slow]}\na: {run: [act]}\n")
+    Timer(0.7, lambda: setattr(project.cancel, "level", 1)).start()
+    ran = project.pipeline(path)
+    assert (ran.stop.name, project.noted("done")) == ("interrupted", ["act"])
+    project.cancel.level = 0
+    more = project.resume(ran.folder)
+    assert (more.stop.name, project.noted("done")) == ("failed", ["act"])
+    assert (project.resume(ran.folder).stop.name, project.noted("done")) == ("failed", ["act", "act"]), "once it ended"

@@ -9,10 +9,14 @@ from typing import Any
 from harness.events import seal
 from harness.events.attempts import is_unknown, may_have_acted
 from harness.events.fold import fold
+from harness.events.messages import read_message, waiting_files
 from harness.events.scan import journal_bytes, reading, scan
 from harness.events.state import Operation
+from harness.events.witness import is_borne
 from harness.loop.run import Run
 
+KNOWN = ("happened", "did-not-happen")
+"""Words after which nothing is in doubt; what stays unknown bars its tool, which its run must take first."""
 Events = Sequence[dict[str, Any]]
 
 
@@ -68,5 +72,13 @@ def _unseen(run: Run, events: Events, op: Operation) -> list[str]:
         return [op.tool] if has_begun(run.world.seals, events, op) else []
     with reading(folder):
         below = scan(journal_bytes(folder), folder, blobs=False).events
-    left = fold(below).open_ops.values()
+    told = _told(run, folder)
+    left = [inner for inner in fold(below).open_ops.values() if inner.n not in told]
     return list(dict.fromkeys(tool for inner in left for tool in _left_by(run, below, inner)))
+
+
+def _told(run: Run, folder: Path) -> set[int]:
+    """The operations of which a person has said what became of them, in words that their run has not taken yet."""
+    theirs = [path for path in waiting_files(folder) if is_borne(run.world.words, path)]
+    messages = [message for path in theirs if (message := read_message(path)) is not None]
+    return {message["op"] for message in messages if message["kind"] == "settle" and message.get("word") in KNOWN}
