@@ -70,7 +70,7 @@ def _revise(state: State) -> None:
     """An answer that was judged before is judged again, and what had failed may be tried again."""
     state.verdict, state.finishes = None, 0
     state.strikes, state.progress = 0, True
-    state.since_resume = state.since_end = state.next_op
+    state.since_resume = state.since_end = state.since_over = state.next_op
 
 
 _CHANGES: dict[str, Callable[[State, str, Any, int], None]] = {
@@ -91,7 +91,7 @@ def inherit(state: State) -> None:
     """
     state.inherited, state.spent = state.spent, Spent()
     state.budget = dict(state.start.get("budget") or {})
-    state.since_end = state.next_op
+    state.since_end = state.since_over = state.next_op
     state.grants.clear()
     for said in state.start["fork"].get("settled") or ():
         _heed(state, said)

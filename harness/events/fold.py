@@ -276,8 +276,9 @@ def _resume(state: State, data: dict[str, Any], _: int) -> None:
 def _run_end(state: State, data: dict[str, Any], _: int) -> None:
     state.status, state.end = "ended", data
     asking.rested(state)
+    state.since_end = state.next_op
     if data.get("stop") != "interrupted":  # that is no end of what failed before: like a kill, it changes nothing
-        state.since_end = state.next_op
+        state.since_over = state.next_op
 
 
 def _context(state: State, data: dict[str, Any], _: int) -> None:

@@ -154,7 +154,8 @@ class State:
     that stays unknown, `happened` calls that were done in the lost part of a fork's source. `inherited` is what the
     lines used that a fork took over. `settings` are arguments that take the place of what a stage binds: STAGE.PARAM →
     text, or a list of texts. `since_resume` is the first operation that was decided since the newest resume or
-    amendment, `since_end` since the newest end or amendment. `said` are the user's own words, `given` what an agent, a
+    amendment, `since_end` since the newest end or amendment, `since_over` but for interruptions.
+    `said` are the user's own words, `given` what an agent, a
     file or a pipe said in their place; `foreign` is True once somebody else gave the run a goal, an input or a message.
     `written` leads from the SHA-256 of a file to the call that first made it: its label and its words stay
     with the content, wherever that is read. `policy` is the digest of the policy that decides now.
@@ -194,6 +195,7 @@ class State:
     settings: dict[str, Any] = field(default_factory=dict)
     since_resume: int = 1
     since_end: int = 1
+    since_over: int = 1
     request: dict[str, Any] = field(default_factory=dict)
     reserved: dict[str, Any] | None = None
     model: str = ""

@@ -154,7 +154,7 @@ def _stands(run: Run, stage: Stage, old: Operation, due: Due) -> bool:
         receipt = run.state.receipts.get(old.n)
         fresh = receipt is not None and is_fresh(run.ground(), receipt)
         return fresh and not due.code and _same_call(run, stage, old, due)
-    if old.n < run.state.since_end or slot_of(old) in run.state.stale:
+    if old.n < run.state.since_over or slot_of(old) in run.state.stale:
         return False
     return old.code == due.code if due.code else _same_call(run, stage, old, due)
 
