@@ -293,3 +293,32 @@ def test_a_stage_that_failed_beside_one_that_was_interrupted_stands(project: Pro
     more = project.resume(ran.folder)
     assert (more.stop.name, project.noted("done")) == ("failed", ["act"])
     assert (project.resume(ran.folder).stop.name, project.noted("done")) == ("failed", ["act", "act"]), "once it ended"
+
+
+def test_a_stage_that_was_skipped_or_refused_for_once_is_not_done_again(project: Project) -> None:
+    """Its receipt still holds its slot: what was refused since did nothing."""
+    project.tool("act", 'echo "$2" >> done', "@option --x! <X>  what\n@meta effect write")
+    project.tool("kact", 'echo "$2" >> done', "@option --x! <X>  what\n@meta effect write\n@meta repeat keyed")
+    project.skill("helper", tools="act")
+    script = project.script([finish()], helper=[reply(call("act", "--x", "below")), finish("did")])
+    stages = (
+        'p: {run: [act, --x, plain], when: "${inputs.g} == \'A\'"}\n'
+        'k: {run: [kact, --x, keyed], when: "${inputs.g} == \'A\'", needs: [p]}\n'
+        'w: {run: [helper, go], when: "${inputs.g} == \'A\'", needs: [k]}\n'
+    )
+    ran = project.pipeline(project.stages("line", stages, "@option --g=A <X>  what"), model=script)
+    assert (ran.stop.name, sorted(project.noted("done"))) == ("passed", ["below", "keyed", "plain"])
+    for word in ("B", "A", "B", "A"):
+        more = project.resume(ran.folder, sets=(f"inputs.g={word}",))
+        assert (more.stop.name, sorted(project.noted("done"))) == ("passed", ["below", "keyed", "plain"])
+    assert more.answer == ran.answer
+
+
+def test_a_stage_that_was_called_wrongly_for_once_is_not_done_again(project: Project) -> None:
+    project.tool("act", 'echo "$2" >> done', "@option --x! <INT>  what\n@meta effect write")
+    path = project.stages("line", 'p: {run: [act, --x, "${inputs.g}"]}\n', "@option --g=7 <X>  what")
+    ran = project.pipeline(path)
+    assert (ran.stop.name, project.noted("done")) == ("passed", ["7"])
+    assert project.resume(ran.folder, sets=("inputs.g=seven",)).stop.name == "failed"
+    assert (project.resume(ran.folder, sets=("inputs.g=7",)).stop.name, project.noted("done")) == ("passed", ["7"])
+    assert (project.resume(ran.folder, sets=("inputs.g=8",)).stop.name, project.noted("done")) == ("passed", ["7", "8"])

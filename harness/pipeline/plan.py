@@ -42,8 +42,14 @@ class Plan:
         self.ranks = _ranks(self)
 
     def newest(self) -> dict[str, Operation]:
-        """The newest operation of each stage that was ever decided on."""
-        return {op.stage: op for op in self.run.state.ops.values() if op.verb == "stage" and op.stage}
+        """The newest operation of each stage that was ever decided on, or an older one that was found to hold."""
+        ops, since = self.run.state.ops, self.run.state.since_resume
+        found = {op.stage: op for op in ops.values() if op.verb == "stage" and op.stage}
+        for n, at in self.stands:
+            stage = ops[n].stage or ""
+            if at == since and found[stage].n < since:
+                found[stage] = ops[n]
+        return found
 
     def current(self) -> dict[str, Operation]:
         """The same without those that are still to be looked at again."""

@@ -140,9 +140,20 @@ def _review(plan: Plan, stage: Stage) -> int:
         return plan.go_on(old)
     if _stands(plan.run, stage, old, due):
         plan.keep(old)
+    elif (held := _held(plan.run, stage, due)) is not None:
+        plan.keep(held)
     else:
         _decide(plan.run, stage, due)
     return 1
+
+
+def _held(run: Run, stage: Stage, due: Due) -> Operation | None:
+    """The call that the stage's slot still holds, as it would be made now: what was only refused since did nothing."""
+    receipt = run.state.slots.get(("stage", stage.name))
+    if due.code or receipt is None or not is_fresh(run.ground(), receipt):
+        return None
+    op = run.state.ops[receipt.op]
+    return op if _same_call(run, stage, op, due) else None
 
 
 def _stands(run: Run, stage: Stage, old: Operation, due: Due) -> bool:
