@@ -160,6 +160,32 @@ def test_A20_own_calls_of_git_run_no_filter_of_the_repositorys(tmp_path: Path, n
     assert state is not None and state["dirty"] and not (tmp_path / "PWNED").exists()
 
 
+def test_A20_own_calls_of_git_fetch_nothing_that_a_partial_clone_lacks(tmp_path: Path) -> None:
+    """Git would get a missing tree with the command that the repository names for it."""
+    def git(*words: str) -> str:
+        made = ["git", "-c", "user.name=x", "-c", "user.email=x@x.io", *words]
+        return subprocess.run(made, cwd=tmp_path, check=True, capture_output=True, text=True).stdout.strip()
+
+    git("init", "-q")
+    (tmp_path / "a.txt").write_text("text\n")
+    git("add", ".")
+    git("commit", "-qm", "x")
+    tree = git("rev-parse", "HEAD^{tree}")
+    (tmp_path / ".git" / "objects" / tree[:2] / tree[2:]).unlink()
+    (tmp_path / ".git" / "index").unlink()
+    settings = {
+        "core.repositoryformatversion": "1", "extensions.partialClone": "o", "remote.o.url": str(tmp_path),
+        "remote.o.promisor": "true", "remote.o.uploadpack": f"touch {tmp_path}/PWNED; git-upload-pack",
+        "protocol.allow": "always", "protocol.file.allow": "always",
+    }  # fmt: skip
+    for name, value in settings.items():
+        git("config", name, value)
+    git_state(tmp_path)
+    assert not (tmp_path / "PWNED").exists()
+    subprocess.run(["git", "status"], cwd=tmp_path, capture_output=True)
+    assert (tmp_path / "PWNED").exists(), "the attack works where nothing forbids it"
+
+
 CREATE = """
 mkdir -p .harness .agents/x sub/.claude
 echo evil > .harness/policy.yaml

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli.policy import EXAMPLE
-from tests.command import harness, home_of
+from tests.command import events, harness, home_of, newest
 from tests.run_files import add_skill, add_tool, calls, finish, make_project, script
 
 SEND = "# @option --to! <EMAIL>  who\n# @meta effect external\n# @meta dest --to"
@@ -224,3 +224,20 @@ def test_a_state_folder_that_others_can_look_into_is_refused_with_the_command_th
     state.chmod(0o755)
     done = harness("run", "work", "x", "-m", script(project, finish("x")), cwd=project)
     assert done.returncode == 2 and f"run: chmod 700 {state}" in done.stderr
+
+
+@pytest.mark.parametrize("lists", ["{read: [out], write: [out]}", "{read: [], write: []}"])
+def test_lists_that_do_not_meet_leave_nothing(project: Path, lists: str) -> None:
+    """A file that only narrows must not bring the whole workspace back, where a person had left a part of it."""
+    add_tool(project, "show", "cat \"$4\"", "# @option --file! <FILE>  what\n# @meta effect read")
+    for name in ("docs/a", "out/a", "src/a"):
+        (project / name).parent.mkdir()
+        (project / name).write_text("x")
+    say(project, "version: 1\npaths: {read: [docs], write: [docs]}\n")
+    codes = [explain(project, "show", "--file", name).returncode for name in ("docs/a", "out/a", "src/a")]
+    assert codes == [0, 7, 7]
+    (project / ".harness/policy.yaml").write_text(f"version: 1\npaths: {lists}\n")
+    assert [explain(project, "show", "--file", name).returncode for name in ("docs/a", "out/a", "src/a")] == [7, 7, 7]
+    harness("run", "work", "x", "-m", script(project, calls({"read": "src/a"}), finish("no")), cwd=project)
+    decided = [event["data"]["verdict"] for event in events(newest(project)) if event["kind"] == "decide"]
+    assert decided == ["deny"]

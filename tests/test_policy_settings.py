@@ -432,6 +432,8 @@ RULE = "rules:\n  - {tool: t, verdict: ask, where: {--a: {%s}}}\n"
         ("paths: {read: ['~ann/x']}", 2, "is no path"),
         ("paths: {protect: ['a?b']}", 2, "no file's name"),
         ("paths: {hide: ['..']}", 2, "no file's name"),
+        ("paths: {hide: ['src/*.txt']}", 2, "is a pattern"), ("paths: {protect: ['src/**']}", 2, "is a pattern"),
+        ("paths: {read: ['docs*']}", 2, "is a pattern"),
         ("paths: {unprotect: {t: [.harness]}}", 2, "protected from every tool"),
         ("budget: {call: 3}", 2, "near: calls"),
         ("budget: {calls: 0}", 2, "no positive number"),
@@ -577,3 +579,14 @@ def test_the_digest_follows_rules_and_not_their_lines(place: Place) -> None:
     assert place.load().digest != digest
     place.user.write_text(AUTHORITY.replace("calls: 100", "calls: 101"))
     assert place.load().digest != digest
+
+
+def test_lists_that_do_not_meet_are_none_and_stay_none(place: Place, tmp_path: Path) -> None:
+    place.user.write_text(v1("paths: {read: [docs], write: [docs]}"))
+    place.project.write_text(v1("paths: {read: [out], write: [out]}"))
+    found = place.load()
+    assert (found.read, found.write) == ((), ())
+    skill = tmp_path / "policy.yaml"
+    skill.write_text(v1("paths: {read: [.], write: [.]}"))
+    below = place.below(skill, found)
+    assert (below.read, below.write) == ((), ())

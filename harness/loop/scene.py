@@ -65,13 +65,15 @@ def guarded_area(
 ) -> Area:  # fmt: skip
     """The same by the person's settings: `own` are the folders of the run itself, `skill` is its skill's."""
     settings, workspace = guard.settings, project.resolve()
+    whole = (str(workspace),)
     more = [*skill, *guard.readable]
     if tool is not None:
         more += guard.passed(tool).readable
     roots = guard.fence.roots
     closed = [*own_roots(workspace, roots), *roots, *guard.hidden, *map(Path, tools_path)]
     return Area(
-        workspace, (*(settings.read or (str(workspace),)), *_real(more)), settings.write or (str(workspace),),
+        workspace, (*(whole if settings.read is None else settings.read), *_real(more)),
+        whole if settings.write is None else settings.write,
         hidden=_real(guard.hidden), own=_real(own), protected=_real(closed), hide=settings.hide,
         protect=settings.protect, environ=guard.environ,
     )  # fmt: skip

@@ -47,9 +47,9 @@ def _wrong(rule: Rule, example: Example, tool: Tool, workspace: Path, settings: 
 
 def example_scene(rule: Rule, example: Example, workspace: Path, settings: Settings) -> Scene:
     """A run that has just begun, with the example's goal as all that the user said."""
-    root = str(workspace.resolve())
-    area = Area(workspace.resolve(), settings.read or (root,), settings.write or (root,), hide=settings.hide,
-                protect=settings.protect)  # fmt: skip
+    whole = (str(workspace.resolve()),)
+    read, write = (whole if roots is None else roots for roots in (settings.read, settings.write))
+    area = Area(workspace.resolve(), read, write, hide=settings.hide, protect=settings.protect)
     return Scene(
         workspace, lambda tool: area, lambda: (example.goal,), knows((example.goal,)), settings, Policy(rules=(rule,)),
         skill=example.skill,

@@ -107,6 +107,9 @@ class Reader:
         """A folder or file, absolute, with links resolved: `.` is the workspace, `~/` the home."""
         if not text or "\0" in text or (text.startswith("~") and text != "~" and not text.startswith("~/")):
             raise self.error(f"{shown(text)} is no path", "write one below the workspace, or below ~/", line)
+        if set(text) & set("*?"):  # taken as letters it would hold for nothing, and say so to nobody
+            fix = "name the folder, all in it is meant; in hide and protect a name alone may be a pattern: *.pem"
+            raise self.error(f"{shown(text)} is a pattern, and a path is none", fix, line)
         start, rest = (self.home, text[1:].lstrip("/")) if text.startswith("~") else (self.workspace, text)
         return os.path.realpath(start / rest)
 

@@ -170,8 +170,8 @@ def narrowed(settings: Settings, path: Path, kind: Kind, workspace: Path, home: 
         unattended="deny" if "deny" in (settings.unattended, layer.unattended) else "park",
         remember_days=_fewest(settings.remember_days, layer.remember_days),
         channels=_below(settings.channels, layer.channels, {}, lambda most, own: _both(most, own, _fewer_people)),
-        read=settings.read if layer.read is None else _deeper(settings.read or own, layer.read),
-        write=settings.write if layer.write is None else _deeper(settings.write or own, layer.write),
+        read=settings.read if layer.read is None else _deeper(_within(settings.read, own), layer.read),
+        write=settings.write if layer.write is None else _deeper(_within(settings.write, own), layer.write),
         protect=(*settings.protect, *layer.protect), hide=(*settings.hide, *layer.hide),
         budget=(*settings.budget, *layer.budget), rules=(*settings.rules, *layer.rules),
     )  # fmt: skip
@@ -199,6 +199,11 @@ def _layer(root: Node | None, reader: Reader) -> Layer:
     from harness.policy.layerfile import read_layer  # what reads and checks values is only needed for a file
 
     return read_layer(root, reader)
+
+
+def _within(roots: tuple[str, ...] | None, own: tuple[str, ...]) -> tuple[str, ...]:
+    """The roots of the layers before; none at all where these have nothing in common, which is not the default."""
+    return own if roots is None else roots
 
 
 def _deeper(most: tuple[str, ...] | None, own: tuple[str, ...] | None) -> tuple[str, ...] | None:

@@ -62,6 +62,7 @@ def moved_head(before: dict[str, Any] | None, now: dict[str, Any] | None) -> lis
 
 def _git(project: Path, *words: str, config: Mapping[str, str] | None = None) -> str | None:
     env = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")} | {"LC_ALL": "C"}
+    env |= {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"}  # a partial clone names a command that fetches
     env |= {"GIT_CONFIG_COUNT": str(len(config or {}))}  # not as words: the name of a filter may hold any sign
     for number, (key, value) in enumerate((config or {}).items()):
         env |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
